@@ -130,14 +130,13 @@ async def body_of(request: Request, kind: Any, most_bytes: int) -> Any:
                 text += part
                 if len(text) > most_bytes:
                     raise HTTPException(413, f"the body has more than {most_bytes:,} bytes")
-        check_depth(text)
-        return msgspec.json.decode(text, type=kind)
     except TimeoutError:
         raise HTTPException(408, f"the body took more than {_BODY_S:g} s") from None
-    except msgspec.DecodeError:
-        raise
+    try:
+        check_depth(text)
     except ValueError as error:
         raise HTTPException(400, f"the body is refused: {error}") from None
+    return msgspec.json.decode(text, type=kind)
 
 
 def refusal(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:

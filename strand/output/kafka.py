@@ -19,7 +19,7 @@ __all__ = ["KafkaSink"]
 _OWN_SETTINGS: Final = frozenset(("bootstrap.servers", "metadata.broker.list", "enable.idempotence", "acks"))
 #: Time between two polls of the producer while its queue is full, s.
 _LOOK_S: Final = 0.1
-#: How long an end waits for the word on messages that it has dropped.
+#: The time that an end waits for the word on messages that it has dropped, s.
 _PURGED_S: Final = 1.0
 
 

@@ -7,12 +7,8 @@
 #include "base/clock.h"
 #include "codec/merge/merge.h"
 
-#ifndef SD_FILES_STEP
-#define SD_FILES_STEP (1 << 18)
-#endif
-
 enum {
-  STEP = SD_FILES_STEP, /* bytes of all files together from cut to cut, about */
+  STEP = 1 << 18, /* bytes of all files together from cut to cut, about */
   LEAST_STEP = STEP / 16,
   PROBE = STEP / 4,  /* so far ahead the pace of a file is looked at */
   LOOK = STEP / 32,  /* bytes that are read at once to look for a cut */
@@ -32,7 +28,7 @@ typedef struct slot_part {
   int64_t from, to; /* the times of the cuts */
 } slot_part;
 
-/* All keys have the first home. */
+/* Homes for the lists of parts: the first one for all keys. */
 static const uint8_t first_home[KEYS];
 
 static slot_part *parts_of(const sd_block *b) { return (slot_part *)(void *)b->bytes; }
@@ -195,7 +191,7 @@ static int list_part(const sd_files_part *p, uint32_t f, sd_block *v, uint64_t e
     return 1;
   }
   v->odd = 1;
-  p->part[f].format->walk(&p->part[f], v, v->bytes + (v->begin - v->start), v->bytes + (end - v->start), p->first_home);
+  p->part[f].format->walk(&p->part[f], v, v->bytes + (v->begin - v->start), v->bytes + (end - v->start), first_home);
   return !v->odd && v->end == end && v->notes[SD_NOTE_TICKS] == v->n[0];
 }
 
@@ -254,7 +250,7 @@ static int merge_parts(const sd_files_part *p, sd_block *b, const uint8_t *home_
       order[rank++] = (sd_block_entry){e->place, key};
       if (++h->at == h->n) fill(p, best, &parts[best].block, h);
       else h->time = h->times[h->at];
-    } while (h->time < next && h->entry != h->end);
+    } while (h->time < next);
   }
 }
 
@@ -287,15 +283,16 @@ static void make(void *self, uint64_t number, sd_block *b, int exactly, const ui
   led->block.start = start_now;
   led->block.begin = begin;
   led->run = 0;
+  const int64_t since = from == INT64_MIN ? p->begun : from;
   for (uint32_t f = 0; f < n; f++) {
     if (f == lead) continue;
     slot_part *part = &parts[f];
     double rate;
-    const uint64_t guess = expect(p, f, part, from, &rate);
+    const uint64_t guess = expect(p, f, part, since, &rate);
     part->run = 0;
     part->block.begin = exactly ? *p->part[f].offset : seek(p, f, guess, from, part->block.bytes, b);
     if (part->block.begin == UINT64_MAX) return;
-    const uint64_t wanted = ahead(rate, from == INT64_MIN ? p->begun : from, to);
+    const uint64_t wanted = ahead(rate, since, to);
     if (!read_to(p, f, &part->block, wanted, to, &end[f], b)) return;
   }
   uint64_t ticks = 0;
@@ -304,7 +301,7 @@ static void make(void *self, uint64_t number, sd_block *b, int exactly, const ui
     if (!list_part(p, f, v, end[f])) return;
     if (v->n[0] && ((int64_t)v->first_time < from || (int64_t)v->last_time >= to)) return;
     ticks += v->n[0];
-    parts[f].from = from;
+    parts[f].from = since;
     parts[f].to = to;
     parts[f].run = p->run;
   }
@@ -348,7 +345,9 @@ static int adopt(void *self, uint64_t number, sd_block *b, const uint8_t *home_o
   if (ticks >= p->all.limit - p->all.ticks || (ticks && (first < seen->latest || last > p->all.until))) return 0;
   for (uint32_t f = 0; f < n; f++) {
     const sd_block_format *format = p->part[f].format;
-    if (format->check && !format->check(&p->part[f], &parts[f].block)) return 0;
+    const sd_block *v = &parts[f].block;
+    /* Only a walk makes notes: those of an empty part are older. */
+    if (v->begin != v->end && format->check && !format->check(&p->part[f], v)) return 0;
   }
   for (uint32_t f = 0; f < n; f++) {
     sd_block *v = &parts[f].block;
@@ -523,7 +522,6 @@ int sd_open_files(sd_files_part *p, sd_block_source *source) {
   p->from_at = (uint32_t)at;
   at += in_lines(p->most);
   all = (p->ends[p->leader] - lead->begin - around) / p->step;
-  p->first_home = first_home;
   p->all.keys = p->files->keys < p->all.n_counts ? p->files->keys : p->all.n_counts;
   if (!p->all.keys) goto end;
   p->cut = INT64_MIN;

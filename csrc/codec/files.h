@@ -58,7 +58,6 @@ typedef struct sd_files_part {
   int64_t begun;                    /* the time of the first tick from there on */
   int64_t cut;                      /* the time at which the last adopted block ended */
   uint64_t run;                     /* a number of its own, by which a slot's old parts are known */
-  const uint8_t *first_home;        /* all keys have home 0 there */
 } sd_files_part;
 
 /* Sets up blocks of the files, of which `all` and `files` say more. Zero: there are none from there on. */

@@ -106,10 +106,13 @@ typedef struct sd_output {
   /* numbers: pages[number >> SD_PAGE_BITS & mask] */
   sd_page **pages, *spare;
   uint64_t n_pages, low_page, high_page; /* the capacity of `pages`, and the pages in use: from low, below high */
-  uint64_t next;                         /* all that was emitted for lower numbers has been given out */
-  uint32_t rest; /* the rest of a tick's records, for which the caller's array had no space; 0: none */
+  uint64_t next;                         /* all that was emitted for lower numbers has been given out, but for `rest` */
+  uint32_t rest; /* the rest of the last tick's records, for which the caller's array had no space; 0: none */
   sd_alarm_records timers;
 } sd_output;
+
+/* All that was emitted for lower numbers has been given out. */
+static inline uint64_t sd_output_below(const sd_output *o) { return o->next - (o->rest != 0); }
 
 typedef struct sd_outputs {
   uint32_t n, n_participants;

@@ -281,7 +281,7 @@ static void put_chunk(const sd_chunk_pool *pool, sd_chunk *chunk) {
 /* Frees the chunks of an output from which everything has been given out, except those being read. */
 static void drop_chunks(sd_outputs *o, uint32_t index) {
   const sd_output *output = &o->output[index];
-  const uint64_t number = output->next - (output->rest != 0);
+  const uint64_t number = sd_output_below(output);
   const uint64_t time = sd_alarm_records_time(&output->timers);
   for (uint32_t i = 0; i < 2 * o->n_participants; i++) {
     sd_emit_buffer *buffer = o->buffer[i * o->n + index];

@@ -237,7 +237,7 @@ uint64_t sd_outputs_below(const sd_dispatcher *d) {
   const sd_outputs *o = d->outputs;
   uint64_t below = o->frontier;
   for (uint32_t i = 0; i < o->n; i++) {
-    const uint64_t next = o->output[i].next - (o->output[i].rest != 0);
+    const uint64_t next = sd_output_below(&o->output[i]);
     if (next < below) below = next;
   }
   return below;

@@ -96,12 +96,14 @@ class _Arrivals:
         is_over, error: Whether the live feed has ended, and by which error.
     """
 
-    def __init__(self, live: Feed, info: FeedInfo, memory_bytes: int, disk_bytes: int) -> None:
+    def __init__(self, live: Feed, info: FeedInfo, memory_bytes: int, disk_bytes: int, *, notes: bool) -> None:
         self.live, self._memory_bytes, self._disk_bytes = live, memory_bytes, disk_bytes
+        #: True while the numbers of a line are to be known by its ticks.
+        self._notes = notes
         self.info = info
         self.symbols: list[str] = []
         self.first = self.reached = self.most_bytes = self.arrived = self.taken = 0
-        self.is_over = self._says_numbers = False
+        self.is_over = False
         self.error: BaseException | None = None
         self.seen = _Seen(live.info.path)
         self._named = np.zeros(1, np.bool_)
@@ -204,8 +206,8 @@ class _Arrivals:
     def _add(self, batch: TickBatch) -> None:
         sequences, size = batch["sequence"].astype(np.int64), batch.nbytes
         numbers = None if self.first else line_numbers(self.live)
-        self._says_numbers = self._says_numbers or numbers is not None
-        if not self._says_numbers:
+        self._notes = self._notes and numbers is None
+        if self._notes:
             self.seen.add(sequences)
         self.bell.wait_for(lambda: not self._waiting or self._waiting + size <= self._disk_bytes)
         with self.bell:
@@ -256,7 +258,7 @@ class JoinedFeed(BaseFeed):
         self._check_day()
         own, theirs = recorded.info, live.info
         info = replace(theirs, date=theirs.date or own.date, venue=theirs.venue or own.venue)
-        self._arrivals = _Arrivals(live, info, options["memory_bytes"], options["disk_bytes"])
+        self._arrivals = _Arrivals(live, info, options["memory_bytes"], options["disk_bytes"], notes=self._by == "line")
         parts: Sequence[Any] = (recorded, self._arrivals)
         self._remap = SymbolRemap(parts, venue_in_name=False, max_symbols=None)
         self._seen = _Seen(recorded.info.path)
@@ -479,7 +481,8 @@ class JoinedFeed(BaseFeed):
             self._note(made)
             yield made
             return
-        self._seen.add(sequences)
+        if line_numbers(self.recorded) is None:
+            self._seen.add(sequences)
         before = np.concatenate(([self._last], sequences[:-1]))
         first, at = self._arrivals.first, 0
         if not first:

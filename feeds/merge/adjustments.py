@@ -166,7 +166,7 @@ class AdjustedFeed(SelectedFeed):
     @property
     def info(self) -> FeedInfo:
         info, unused = self._feed.info, self._unused()
-        examples = {"examples": {"unused_rows": unused[0]}} if unused else {}
+        examples = {"examples": {**info.details.get("examples", {}), "unused_rows": unused[0]}} if unused else {}
         return replace(info, details={**info.details, **examples, "adjusted": True})
 
     def _unused(self) -> list[str]:

@@ -92,10 +92,14 @@ class KafkaSink:
     def close(self) -> None:
         """Waits until all messages are acknowledged. Raises OSError where one could not be delivered."""
         left = self._producer.flush(self._timeout_s)
-        self._check()
-        if left:
-            self.abort()
-            raise OSError(f"{self._where}: {several(left, 'message')} were not acknowledged in {self._timeout_s:g} s")
+        try:
+            self._check()
+            if left:
+                what = several(left, "message")
+                raise OSError(f"{self._where}: {what} were not acknowledged in {self._timeout_s:g} s")
+        finally:
+            if left:
+                self.abort()
 
     def abort(self) -> None:
         """Drops the messages that have not been acknowledged."""

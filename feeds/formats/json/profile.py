@@ -293,7 +293,7 @@ def read_profile(
     places = [(message, f"{said}.message[{at}]") for at, message in enumerate(keys.message, 1)]
     if price_unit is not None:
         places = [(_priced(message, str(unit_power("price_unit", price_unit))), at) for message, at in places]
-        if [message for message, _ in places] == list(keys.message):
+        if all(new is old for (new, _), old in zip(places, keys.message, strict=True)):
             raise ConfigurationError("price_unit", f"leave it out: {keys.name or said} reads no prices")
     messages = [checked(_MessageKeys, message, at) for message, at in places]
     time = checked(TimeKeys, keys.time, f"{said}.time", but=("night",))
@@ -349,7 +349,7 @@ def _priced(message: Any, power: str) -> Any:
     changed = {
         name: {**({"column": field} if isinstance(field, str) else field), "unit": f"1e{power}"}
         for name, field in fields.items()
-        if "price" in name and isinstance(field, str | Mapping)
+        if name in PRICES and (isinstance(field, str) or (isinstance(field, Mapping) and "constant" not in field))
     }
     return {**message, "fields": {**fields, **changed}} if changed else message
 

@@ -156,9 +156,8 @@ class ParquetSource(ArrowSource):
             self.rows = file.metadata.num_rows
             self.row_groups = file.metadata.num_row_groups
             self._places = {file.schema.column(i).path: i for i in range(len(file.schema.names))}
-        with self._raw() as footer:
             try:
-                self._chunks = chunks_of(footer)
+                self._chunks = chunks_of(raw)
             except ValueError as error:
                 raise FormatError(f"cannot be read as Parquet: {error}", path=path) from None
         if len(self._chunks) != self.row_groups or any(len(of) != len(self._places) for of in self._chunks):

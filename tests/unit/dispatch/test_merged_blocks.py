@@ -165,56 +165,62 @@ def test_the_merge_of_files_in_blocks_is_that_of_a_plain_loop(
     assert (blocks.statistics.handled_in_blocks > 0) == (not plain.outputs)
 
 
-@example((2, "apart"), {}, (2, "count"))
-@example((2, "shared"), {"limit": 22_222}, (3, "book"))
-@example((2, "odd"), {"faults": [(1, 0.7, 0)]}, (1, "alarms"))
-@example((2, "bursts"), {"cut": 0.9}, (5, "vwap"))
-@example((2, "within"), {}, (2, "book"))
-@example((4, "astray"), {}, (2, "book"))
-@example((2, "bursts"), {"cut": 0.34}, (3, "vwap"))
-@example((2, "short"), {}, (2, "alarms"))
-@given(
-    st.sampled_from(SORTS),
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "limit": st.integers(8_000, 60_000),
-            "faults": st.lists(
-                st.tuples(st.integers(0, 3), st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=3
-            ),
-            "cut": st.floats(0.3, 1),
-        },
-    ),
-    st.tuples(st.integers(1, 5), st.sampled_from(["count", "book", "vwap", "alarms"])),
-)
-@settings(
-    phases=[Phase.explicit, Phase.generate],
-    max_examples=8,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-def test_any_files_in_blocks_are_what_a_plain_loop_makes_of_their_merge(
-    tmp_path: Path, c_handlers: Path, about: tuple[int, str], options: dict[str, Any], how: tuple[int, str]
-) -> None:
+def test_any_files_went_in_blocksare_what_a_plain_loop_makes_of_their_merge(tmp_path: Path, c_handlers: Path) -> None:
     """Files with faults at any byte, the last one cut at any byte, and files that share symbols and times."""
-    files, sort = about
-    data = [bytearray(each) for each in stream(files, sort)]
-    for file, place, value in options.get("faults", ()):
-        data[file % files][int(place * (len(data[file % files]) - 1))] = value
-    del data[-1][int(options.get("cut", 1) * len(data[-1])) :]
-    paths, (workers, handler) = written(tmp_path, data), how
-    by: Any = alarms.in_c(c_handlers, 0x5DEECE66D, emits=False) if handler == "alarms" else handler
-    limit = {"limit": options["limit"]} if "limit" in options else {}
-    found = []
-    for way in ({"workers": 0}, {"workers": workers, "cores": None, "ingest": "blocks"}):
-        for skips, merges in (({}, {}), ({"on_bad_record": "skip"}, {"on_disorder": "keep"})):
-            try:
-                result = run(paths, by, READS | skips, merges, **limit, **way)
-            except FeedError as error:
-                found.append((str(error), error.partial and what(error.partial)[:3]))
-            else:
-                # A merge decodes ahead of its end, and how far is not the same in blocks.
-                found.append(("", what(result)[:3] if limit else what(result)))
-    assert found[:2] == found[2:]
+    went_in_blocks = 0
+
+    @example((2, "apart"), {}, (2, "count"))
+    @example((2, "shared"), {"limit": 22_222}, (3, "book"))
+    @example((2, "odd"), {"faults": [(1, 0.7, 0)]}, (1, "alarms"))
+    @example((2, "bursts"), {"cut": 0.9}, (5, "vwap"))
+    @example((2, "within"), {}, (2, "book"))
+    @example((4, "astray"), {}, (2, "book"))
+    @example((2, "bursts"), {"cut": 0.34}, (3, "vwap"))
+    @example((2, "short"), {}, (2, "alarms"))
+    @given(
+        st.sampled_from(SORTS),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "limit": st.integers(8_000, 60_000),
+                "faults": st.lists(
+                    st.tuples(st.integers(0, 3), st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=3
+                ),
+                "cut": st.floats(0.3, 1),
+            },
+        ),
+        st.tuples(st.integers(1, 5), st.sampled_from(["count", "book", "vwap", "alarms"])),
+    )
+    @settings(
+        phases=[Phase.explicit, Phase.generate],
+        max_examples=8,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    def compare(about: tuple[int, str], options: dict[str, Any], how: tuple[int, str]) -> None:
+        nonlocal went_in_blocks
+        files, sort = about
+        data = [bytearray(each) for each in stream(files, sort)]
+        for file, place, value in options.get("faults", ()):
+            data[file % files][int(place * (len(data[file % files]) - 1))] = value
+        del data[-1][int(options.get("cut", 1) * len(data[-1])) :]
+        paths, (workers, handler) = written(tmp_path, data), how
+        by: Any = alarms.in_c(c_handlers, 0x5DEECE66D, emits=False) if handler == "alarms" else handler
+        limit = {"limit": options["limit"]} if "limit" in options else {}
+        found = []
+        for way in ({"workers": 0}, {"workers": workers, "cores": None, "ingest": "blocks"}):
+            for skips, merges in (({}, {}), ({"on_bad_record": "skip"}, {"on_disorder": "keep"})):
+                try:
+                    result = run(paths, by, READS | skips, merges, **limit, **way)
+                except FeedError as error:
+                    found.append((str(error), error.partial and what(error.partial)[:3]))
+                else:
+                    # A merge decodes ahead of its end, and how far is not the same in blocks.
+                    found.append(("", what(result)[:3] if limit else what(result)))
+                    went_in_blocks += result.statistics.handled_in_blocks
+        assert found[:2] == found[2:]
+
+    compare()
+    assert went_in_blocks
 
 
 def test_a_fault_of_one_file_ends_the_merge_where_it_ends_that_of_a_plain_loop(tmp_path: Path) -> None:
@@ -288,7 +294,11 @@ def test_a_merge_says_whether_its_files_or_only_its_batches_went_in_blocks(tmp_p
     assert told.ingest.why == f"{given}, and only arrays went in blocks: no file was read in them"
 
 
-def test_dbn_files_of_two_days_in_blocks_begin_the_second_one_where_a_plain_loop_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("silent", [1, 4_000])
+def test_dbn_files_of_two_days_in_blocks_begin_the_second_one_where_a_plain_loop_does(
+    tmp_path: Path, silent: int
+) -> None:
+    """``silent``: so many records of the second file come at once, and then none for as long."""
     ref = pytest.importorskip("dbn_reference")
     step, half = 20_000, 14_000  # ns between two records, and records of each day and file
     midnight = ref.NOON - 8 * 3600 * 10**9  # in New York
@@ -298,7 +308,8 @@ def test_dbn_files_of_two_days_in_blocks_begin_the_second_one_where_a_plain_loop
         records, body = [ref.metadata(3, names, dataset="XNAS.ITCH")], bytearray(ref.mbo())
         for n in range(-half, half):
             # The last instrument has one tick, long before midnight.
-            time = midnight + (2 * n + file) * step
+            burst = n % silent if file else 0
+            time = midnight + (2 * (n - burst) + file) * step + burst
             struct.pack_into("<I", body, 4, 1 + 20 * file + (19 if n == -half // 2 else n * n % 19))
             struct.pack_into("<Q", body, 8, time)
             struct.pack_into("<Q", body, 40, time)

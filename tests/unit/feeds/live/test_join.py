@@ -614,6 +614,17 @@ def test_numbers_that_begin_anew_behind_the_change_over_are_given() -> None:
     assert feed.statistics()["repeated_ticks"] == 2
 
 
+@pytest.mark.parametrize("by", ["rising", "symbol"])
+def test_symbols_that_have_numbers_of_their_own_are_none_of_a_line(by: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strand.feeds.live.join._MOST_RANGES", 3)
+    entries = [(symbol, KIND_TRADE, 1_000 * symbol + n) for n in range(1, 21) for symbol in range(2)]
+    with join(
+        OfSymbols(numbered(entries[:10]), ["A", "B"]), OfSymbols(numbered(entries[4:]), ["A", "B"]), by=by
+    ) as feed:
+        found = [int(n) for batch in feed for n in batch["sequence"]]
+    assert found == [number for _, _, number in entries]
+
+
 def test_an_error_of_the_line_comes_behind_all_ticks_before_it() -> None:
     mine, theirs = numbered([(0, KIND_TRADE, 1)]), numbered([(0, KIND_TRADE, 2)])
     with join(OfSymbols(mine, ["A"]), OfSymbols(theirs, ["A"], FeedError("broke"))) as feed:

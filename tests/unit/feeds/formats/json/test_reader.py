@@ -117,6 +117,12 @@ def test_price_unit_stands_in_place_of_the_profiles(tmp_path: Path) -> None:
         assert batch["price"].tolist() == [price]
     with pytest.raises(ConfigurationError, match="price_unit: give a power of ten"):
         feeds.open(path, profile=mine, price_unit="0.5")
+    mine["message"][0]["fields"]["price"] = {"column": "p", "unit": "1e-2"}
+    (batch,) = feeds.open(path, profile=mine, price_unit="0.01")
+    assert batch["price"].tolist() == [12_500_000_000]
+    mine["message"][0]["fields"]["price"] = {"constant": 5}  # is no number of the file
+    with pytest.raises(ConfigurationError, match="price_unit: leave it out: cents reads no prices"):
+        feeds.open(path, profile=mine, price_unit="0.01")
     del mine["message"][0]["fields"]["price"]
     with pytest.raises(ConfigurationError, match="price_unit: leave it out: cents reads no prices"):
         feeds.open(path, profile=mine, price_unit="0.01")

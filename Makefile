@@ -80,7 +80,7 @@ dev: $(VENV)/.dev ; @:
 demo: install
 	@$(BIN)/python -m strand demo
 
-# Two processes more than cores: a third of the time tests wait, for a timer, another process or a server.
+# Two processes more than cores: tests wait half of their time, for a timer, another process or a server.
 test: install
 	$(BIN)/pytest -n $$(($$(nproc) + 2)) --dist worksteal $(PYTEST)
 

@@ -488,7 +488,6 @@ GROUPS: Final[Mapping[str, type[Any]]] = {"pool": Pool, "limits": Limits}
 #: Fields of these that are options of their own, too.
 _POOL: Final = {one.name: one for one in fields(Pool)}
 _LIMITS: Final = {one.name: one for one in fields(Limits)}
-#: Options that are checked where they are used.
 
 
 class QueueOptions(TypedDict, total=False):

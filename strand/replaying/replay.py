@@ -109,8 +109,8 @@ def follow(
     """Runs a handler on a live feed in parts, so that a run that is killed goes on where its latest part ended.
 
     At the end of each part the state of the handlers and the place in the feed are saved as one file. The next call
-    with this file goes on there: rows, and the files of all parts, are those of a run that was not killed. Ends of
-    handlers do not run.
+    with this file goes on there: rows, and the files of all parts, are those of a run that was not killed. Over several
+    partitions, what depends on the feed's time may differ, as bars of a length do. Ends of handlers do not run.
 
     Args:
         feed: A feed whose place can be saved, as a ``KafkaFeed``.

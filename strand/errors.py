@@ -138,7 +138,7 @@ class FeedError(StrandError):
     """A file or stream cannot be read on; the message says which, where and why.
 
     Attributes:
-        path: The file; None if there is none.
+        path: The file; of a URL without what may be a secret; None if there is none.
         offset: Where, in bytes from the start of the decompressed stream; or None.
         line: The line, from 1; or None.
         partial: If ``strand.replay`` raised it in mid-stream, the ``ReplayResult`` of all ticks before the fault, each
@@ -156,7 +156,7 @@ class FeedError(StrandError):
         if line is not None:
             where.append(f"line {line}")
         super().__init__(f"{', '.join(where)}: {message}" if where else message)
-        self.path = path
+        self.path = called(path) if path is not None and _STORE.match(url_of(path)) else path
         self.offset = offset
         self.line = line
 

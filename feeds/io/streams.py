@@ -254,25 +254,9 @@ class _Member:
 
     def __init__(self, inflater: Any) -> None:
         self._inflater = inflater
-        self.unconsumed_tail: bytes | memoryview = b""
 
-    @property
-    def eof(self) -> bool:
-        return bool(self._inflater.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._inflater.unused_data)
-
-    @property
-    def needs_input(self) -> bool:
-        return bool(getattr(self._inflater, "needs_input", True))
-
-    def decompress(self, data: bytes | memoryview, room: int) -> bytes | memoryview:
-        found: bytes | memoryview = self._inflater.decompress(data, room)
-        # zlib hands back what it had no room for, the others keep it.
-        self.unconsumed_tail = getattr(self._inflater, "unconsumed_tail", b"")
-        return found
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inflater, name)
 
 
 class _GzipMember(_Member):
@@ -292,7 +276,7 @@ class _GzipMember(_Member):
             data = memoryview(data)[size - before :]
             self._header = None
             self._inflater.decompress(_BARE_HEADER, 1)
-        return super().decompress(data, room)
+        return self._inflater.decompress(data, room)
 
 
 def gzip_members() -> Packing:
@@ -467,7 +451,7 @@ class _ZipMember(_Member):
         return f"the checksum of member {self._info.filename!r} is wrong: it is damaged"
 
     def decompress(self, data: bytes | memoryview, room: int) -> bytes | memoryview:
-        found = super().decompress(data, room)
+        found = self._inflater.decompress(data, room)
         self._crc = self._crc32(found, self._crc)
         return found
 

@@ -28,7 +28,7 @@ from strand.background import Background
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
+from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks, OfMessages
 from strand.feeds.formats.websocket import Header, MessageRecorder
 from strand.feeds.live.messages import tell
 from strand.feeds.live.options import WebSocketOptions
@@ -401,7 +401,7 @@ class _Snapshots:
 
 
 @named_options("WebSocketFeed()", declares=WebSocketOptions)
-class WebSocketFeed(BaseFeed):
+class WebSocketFeed(OfMessages, BaseFeed):
     """Receives ticks as the JSON messages of a WebSocket; each batch holds what has arrived.
 
     ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` is the same if the profile has none.
@@ -467,25 +467,6 @@ class WebSocketFeed(BaseFeed):
             most = options["max_message_bytes"]
             header = Header(self._profile, self._shown_url, on_bad_record, symbols, max_symbols, most)
             self._recorder = MessageRecorder(record, header)
-
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index, in the order in which they came."""
-        return self._ticks.names
-
-    @property
-    def max_symbols(self) -> int:
-        return self._max_symbols
-
-    @property
-    def events(self) -> Sequence[FeedEvent]:
-        """The newest events, at most ``EVENTS``, the latest last."""
-        return self._ticks.events
-
-    def statistics(self) -> dict[str, int]:
-        """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
-        ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
-        return self._ticks.statistics()
 
     @property
     def info(self) -> FeedInfo:

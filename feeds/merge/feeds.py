@@ -379,10 +379,17 @@ class MergedFeed(BaseFeed):
             return False
         if not all(hasattr(type(feed), "merges_in_blocks") and cast(Any, feed).merges_in_blocks for feed in feeds):
             return False
-        infos, rolls = [feed.info for feed in feeds], RollsBetween(feeds, dated=self._dated)
-        has_days = not (self._carry_over or self._dated) and days_of(infos, self._new_day) is not None
-        may_roll = not self._carry_over and sum(map(rolls.knows, range(len(feeds)))) > 1
-        return not (has_days or may_roll or self._ends_to_set())
+        rolls = RollsBetween(feeds, dated=self._dated)
+        return not (self._new_days() is not None or self._may_roll(rolls) or self._ends_to_set())
+
+    def _new_days(self) -> Boundaries | None:
+        """The days that end between the files; None: none does."""
+        if self._carry_over or self._dated:
+            return None
+        return days_of([feed.info for feed in self._feeds], self._new_day)
+
+    def _may_roll(self, rolls: RollsBetween) -> bool:
+        return not self._carry_over and sum(map(rolls.knows, range(len(self._feeds)))) > 1
 
     def reading(self) -> MergedReading:
         """Begins to read files that may go in blocks from their starts. The caller closes the reading."""
@@ -422,16 +429,14 @@ class MergedFeed(BaseFeed):
                 stream: Any = reorder.stream(theirs)
                 stack.callback(stream.close)
                 streams.append(stream)
-            infos = [feed.info for feed in self._feeds]
-            self._days = days = None if self._carry_over or self._dated else days_of(infos, self._new_day)
+            self._days = days = self._new_days()
             self._rolls = RollsBetween(self._feeds, dated=self._dated)
-            may_roll = not self._carry_over and sum(self._rolls.knows(each) for each in range(len(infos))) > 1
             for batch in merge_streams(
                 streams,
                 batch_ticks=self._batch_ticks,
                 numbers=self._remap,
                 days=days,
-                rolls=self._rolls if may_roll else None,
+                rolls=self._rolls if self._may_roll(self._rolls) else None,
                 tell=self._told,
             ):
                 yield batch
@@ -442,12 +447,7 @@ class MergedFeed(BaseFeed):
 
     def count(self) -> int | None:
         """The sum of the feeds' counts, if each is known, no tick may be skipped, and no day may end; else None."""
-        if self._on_disorder == "skip":
-            return None
-        if (
-            not (self._carry_over or self._dated)
-            and days_of([feed.info for feed in self._feeds], self._new_day) is not None
-        ):
+        if self._on_disorder == "skip" or self._new_days() is not None:
             return None
         counts = [feed.count() if isinstance(feed, BaseFeed) else None for feed in self._feeds]
         known = [count for count in counts if count is not None]

@@ -242,7 +242,7 @@ struct time_beside_numbers : right_time {
     sd_lock(&e.arena.number_lock);
     if (sd_load(&e.arena.feed_time, relaxed, N1) < time) sd_store(&e.arena.feed_time, time, relaxed, N1);
     sd_unlock(&e.arena.number_lock);
-    sd_overdue_scan_where_due(&e.d, sd_feed_time(&e.d), 0);
+    sd_overdue_scan_after(&e.d);
   }
 };
 /* Wrong: the time is looked at before the numbers are the caller's. */
@@ -251,8 +251,16 @@ struct looked_at_before : right_time {
     const uint64_t now = sd_feed_time(&e.d);
     sd_numbers_begin(&e.d);
     sd_numbers_end(&e.d, 0, now > time ? now : time);
+    sd_overdue_scan_after(&e.d);
+  }
+};
+/* Wrong: behind the time, timers are looked for without the read-modify-write, so an alarm that is set meanwhile may be passed over. */
+struct looks_too_early : right_time {
+  static void move(engine &e, uint64_t time) {
+    sd_numbers_end(&e.d, 0, max_of((uint64_t)sd_numbers_begin(&e.d).time, time));
     sd_overdue_scan_where_due(&e.d, sd_feed_time(&e.d), 0);
   }
+  static uint64_t max_of(uint64_t one, uint64_t other) { return one > other ? one : other; }
 };
 /* Wrong: timers are looked for before the time moves. */
 struct looks_first : right_time {
@@ -442,6 +450,7 @@ static const model_program programs[] = {
     {"booked_before_committed", "wrong", model_simulate<merging<booked_first, false>>},
     {"time_moves_beside_numbers", "wrong", model_simulate<moving<time_beside_numbers, false>>},
     {"time_looked_at_before", "wrong", model_simulate<moving<looked_at_before, false>>},
+    {"time_looks_too_early", "wrong", model_simulate<moving<looks_too_early, false>>},
     {"worker_sleeps_at_once", "wrong", model_simulate<moving<sleeps_at_once, false>>},
     {"timers_looked_for_first", "wrong", model_simulate<moving<looks_first, false>>},
     {"lowered_before_stored", "wrong", model_simulate<arming<lowered_first>>},

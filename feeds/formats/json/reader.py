@@ -25,7 +25,7 @@ from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedF
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, Place, built_in, read_profile, recognised
 from strand.feeds.formats.json.rule import at_path
-from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks, parsed
+from strand.feeds.formats.json.ticks import JsonTicks, OfMessages, parsed
 from strand.feeds.formats.options import JsonLinesOptions, RecordedMessagesOptions
 from strand.feeds.formats.websocket import longest_line, read_entry, read_header
 from strand.feeds.io.prefetch import Chunks, read_chunks
@@ -208,37 +208,16 @@ _DIGITS_OF_TIME: Final = 19
 _BEGIN: Final = re.compile(rb"[{\[]")
 
 
-class MessageFile(BaseFeed):
+class MessageFile(OfMessages, BaseFeed):
     """Base of readers of messages in lines. A reader calls ``_opened`` and ``_begin`` once, and says what a line is.
 
     Names, counts and events are of the ticks made so far.
     """
 
-    _ticks: JsonTicks
-    _max_symbols: int
     #: The time up to which the clock passed behind the latest message; None: it is not known.
     _passed: int | None = None
     #: The length of a message's bar in ns and in months; None: messages are no bars.
     _bar: tuple[int, int] | None = None
-
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index, in the order in which they came."""
-        return self._ticks.names
-
-    @property
-    def max_symbols(self) -> int:
-        return self._max_symbols
-
-    @property
-    def events(self) -> Sequence[FeedEvent]:
-        """The newest events, at most ``EVENTS``, the latest last."""
-        return self._ticks.events
-
-    def statistics(self) -> dict[str, int]:
-        """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
-        ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
-        return self._ticks.statistics()
 
     def _opened(self, path: str | os.PathLike[str], options: JsonLinesOptions | RecordedMessagesOptions) -> InputStream:
         """The file's bytes."""

@@ -23,7 +23,7 @@ from strand.fixed import dataclass
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, TICK, UNDEF_PRICE, empty
 from strand.validate import check_depth
 
-__all__ = ["EVENTS", "FeedEvent", "JsonTicks", "parsed"]
+__all__ = ["EVENTS", "FeedEvent", "JsonTicks", "OfMessages", "parsed"]
 
 #: The newest events that a feed keeps.
 EVENTS: Final = 1_000
@@ -528,3 +528,29 @@ class _Again:
     def rounded(self) -> None: ...
 
     def refuse(self, why: str) -> None: ...
+
+
+class OfMessages:
+    """Names, events and counts of a feed of messages. A feed sets ``_ticks`` and ``_max_symbols``."""
+
+    _ticks: JsonTicks
+    _max_symbols: int
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by index, in the order in which they came."""
+        return self._ticks.names
+
+    @property
+    def max_symbols(self) -> int:
+        return self._max_symbols
+
+    @property
+    def events(self) -> Sequence[FeedEvent]:
+        """The newest events, at most ``EVENTS``, the latest last."""
+        return self._ticks.events
+
+    def statistics(self) -> dict[str, int]:
+        """``messages``, ``ticks``, ``other_messages``; ``connected``, ``disconnected`` and ``gap`` count events,
+        ``gap_messages`` what is missing in them, ``not_rising`` sequences that did not rise."""
+        return self._ticks.statistics()

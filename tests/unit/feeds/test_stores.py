@@ -443,7 +443,7 @@ def test_a_signed_url_is_read_and_shown_without_its_signature(
         for wrong in (f"private/a?{SIGNED}", f"none.itch?{SIGNED}", f"?{SIGNED}", f"days/?{SIGNED}", f"a?{SIGNED}#b"):
             with pytest.raises((FeedError, ConfigurationError)) as caught:
                 feeds.open(f"https://localhost:{port}/{wrong}")
-            shown.append(str(caught.value))
+            shown.append(f"{caught.value} {vars(caught.value)}")
         assert (
             "private/a: may not be read (status 403): its signature is another's, or is too old: sign it" in shown[-5]
         )

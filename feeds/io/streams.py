@@ -276,7 +276,8 @@ class _GzipMember(_Member):
             data = memoryview(data)[size - before :]
             self._header = None
             self._inflater.decompress(_BARE_HEADER, 1)
-        return self._inflater.decompress(data, room)
+        found: bytes | memoryview = self._inflater.decompress(data, room)
+        return found
 
 
 def gzip_members() -> Packing:
@@ -451,7 +452,7 @@ class _ZipMember(_Member):
         return f"the checksum of member {self._info.filename!r} is wrong: it is damaged"
 
     def decompress(self, data: bytes | memoryview, room: int) -> bytes | memoryview:
-        found = self._inflater.decompress(data, room)
+        found: bytes | memoryview = self._inflater.decompress(data, room)
         self._crc = self._crc32(found, self._crc)
         return found
 

@@ -21,13 +21,19 @@ uint64_t sd_choice_tried_after(uint64_t symbols) {
   return by_symbols > least ? by_symbols : least;
 }
 
-int sd_choice_blocks(const sd_choice *c, int32_t ingest) {
+int sd_choice_blocks(const sd_choice *c, const sd_dispatcher *d) {
+  const int32_t ingest = d->config.ingest;
   return ingest == SD_INGEST_AUTO ? c->blocks : ingest == SD_INGEST_BLOCKS;
 }
 
-static uint64_t tried(const sd_choice *c) { return (uint64_t)TRIED << c->longer; }
+/* Records of a trial. With outputs, what the merger does of the ticks before falls into it, so it is longer. */
+static uint64_t tried(const sd_dispatcher *d) {
+  return d->config.sizes.has_positions ? 4 * (uint64_t)TRIED : (uint64_t)TRIED;
+}
 
-uint64_t sd_choice_most(const sd_choice *c, uint64_t n) { return c->on_trial && n > tried(c) ? tried(c) : n; }
+uint64_t sd_choice_most(const sd_choice *c, const sd_dispatcher *d, uint64_t n) {
+  return c->on_trial && n > tried(d) ? tried(d) : n;
+}
 
 /* Whether records may cost less in blocks than the `counts` that each costs now. */
 static int may_gain(double counts) {
@@ -41,10 +47,10 @@ static void take(sd_choice *c, int blocks, int on_trial, uint64_t left) {
   c->spent = c->records = 0;
 }
 
-void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
+static void learn(sd_choice *c, const sd_dispatcher *d, uint64_t counts, uint64_t n, int possible) {
   if (!c->interval) {
     c->interval = FIRST;
-    c->left = c->after ? c->after : BEFORE + SAMPLE;
+    c->left = sd_choice_tried_after(d->arena->n_symbols);
   }
   if (!possible) {
     /* Blocks are tried again when strands may be idle. */
@@ -58,7 +64,7 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
   c->spent += counts;
   c->records += n;
   c->left = c->left > n ? c->left - n : 0;
-  if (c->records >= (c->on_trial ? tried(c) : SAMPLE)) {
+  if (c->records >= (c->on_trial ? tried(d) : SAMPLE)) {
     c->cost[c->blocks] = (double)c->spent / (double)c->records;
     c->spent = c->records = 0;
   } else if (c->on_trial || !c->cost[c->blocks]) {
@@ -70,6 +76,12 @@ void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible) {
     take(c, better, 0, c->interval);
   } else if (!c->left) {
     if (!c->blocks && !may_gain(c->cost[0])) c->left = FIRST;
-    else take(c, !c->blocks, 1, c->cost[!c->blocks] ? 0 : tried(c));
+    else take(c, !c->blocks, 1, c->cost[!c->blocks] ? 0 : tried(d));
   }
+}
+
+void sd_choice_learn(sd_choice *c, const sd_dispatcher *d, uint64_t counts, uint64_t n, int possible) {
+  learn(c, d, counts, n, possible);
+  /* C1: relaxed; several publishers tell what they measured, and the last one stays. */
+  for (int i = 0; i < 2; i++) sd_store(&d->arena->blocks.cost[i], (uint64_t)(c->cost[i] * 1024), relaxed, C1);
 }

@@ -2,7 +2,7 @@
  * less, and tries the other way again more and more rarely. */
 #pragma once
 
-#include "memory/counters.h"
+#include "state/state.h"
 
 /* cffi: begin */
 /* Who chooses: the measured costs, or the user. */
@@ -18,21 +18,14 @@ typedef struct sd_choice {
   double cost[2];          /* of each way, in clock counts per record, as measured last; 0: not known */
   uint64_t spent, records; /* of the measurement under way */
   uint64_t left, interval; /* records until the next trial, or until a first trial measures, and between two trials */
-  uint64_t after;  /* records before the first trial, of sd_choice_tried_after; 0: few symbols. Set by the caller */
-  uint32_t longer; /* a trial is 2 to this power as long as usual: set by the caller */
 } sd_choice;
 /* cffi: end */
 
 /* Records after which blocks are tried, with so many symbols. */
 uint64_t sd_choice_tried_after(uint64_t symbols);
 /* Whether the next records are to go in blocks. */
-int sd_choice_blocks(const sd_choice *c, int32_t ingest);
+int sd_choice_blocks(const sd_choice *c, const sd_dispatcher *d);
 /* How many of n records are to go in blocks at once: a trial is short. */
-uint64_t sd_choice_most(const sd_choice *c, uint64_t n);
-/* n records went the way that was asked for, or, if `possible` is 0, could not go in blocks. */
-void sd_choice_learn(sd_choice *c, uint64_t counts, uint64_t n, int possible);
-/* Tells what the ways cost. */
-static inline void sd_choice_tell(const sd_choice *c, sd_block_counts *to) {
-  /* C1: relaxed; several publishers tell what they measured, and the last one stays. */
-  for (int i = 0; i < 2; i++) sd_store(&to->cost[i], (uint64_t)(c->cost[i] * 1024), relaxed, C1);
-}
+uint64_t sd_choice_most(const sd_choice *c, const sd_dispatcher *d, uint64_t n);
+/* n records went the way that was asked for, or, if `possible` is 0, could not go in blocks. Counts in d what the ways cost. */
+void sd_choice_learn(sd_choice *c, const sd_dispatcher *d, uint64_t counts, uint64_t n, int possible);

@@ -7,7 +7,6 @@
 
 enum {
   IN_TURN = 1 << 18,
-  LONGER = 2,
   MANY_ODD = 8 /* parts in a row that were nothing for blocks: then they are given up for a while */
 };
 
@@ -43,15 +42,10 @@ static void fill(sd_feeder *f, uint64_t wanted) {
 /* Notes what the last ticks cost, reading them included, `in_blocks` or not, and whether the next ones are to go in blocks. */
 static void learn(sd_feeder *f, const sd_dispatcher *d, uint64_t published, int in_blocks, int possible) {
   const uint64_t now = sd_now();
-  /* With outputs, what the merger does of the ticks before falls into a trial. */
-  f->choice.after = sd_choice_tried_after(d->arena->n_symbols);
-  f->choice.longer = d->config.sizes.has_positions ? LONGER : 0;
-  if (f->ended && f->open_blocks && (in_blocks || !f->choice.blocks)) {
-    sd_choice_learn(&f->choice, now - f->ended, published, possible);
-    sd_choice_tell(&f->choice, &d->arena->blocks);
-  }
+  if (f->ended && f->open_blocks && (in_blocks || !f->choice.blocks))
+    sd_choice_learn(&f->choice, d, now - f->ended, published, possible);
   f->ended = now;
-  f->in_blocks = f->open_blocks && d->blocks && !f->in_turn && sd_choice_blocks(&f->choice, d->config.ingest);
+  f->in_blocks = f->open_blocks && d->blocks && !f->in_turn && sd_choice_blocks(&f->choice, d);
 }
 
 static int step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
@@ -118,7 +112,7 @@ int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, ui
                                  .fd = f->fd,
                                  .base = f->base,
                                  .n_counts = f->n_counts,
-                                 .limit = sd_choice_most(&f->choice, f->limit - f->published),
+                                 .limit = sd_choice_most(&f->choice, d, f->limit - f->published),
                                  .until = f->until,
                                  .seen = f->seen,
                                  .numbered = d->config.sizes.has_positions != 0}};

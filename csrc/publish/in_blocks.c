@@ -45,23 +45,22 @@ int sd_publish_in_blocks(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   const int64_t left = p->n - p->at;
   /* A feeder's own records may be what blocks kept back, in the memory where the next run puts such records. */
   if (!d->blocks || p->nested || p->own == SD_FEEDERS || p->after || left < FEWEST ||
-      !sd_choice_blocks(&p->in_blocks, d->config.ingest))
+      !sd_choice_blocks(&p->in_blocks, d))
     return 0;
   /* Blocks cost more than publishing with outputs, timers or ends. Only ingest="blocks" takes them there. */
   if (p->positions && d->config.ingest == SD_INGEST_AUTO) {
-    sd_choice_learn(&p->in_blocks, 0, 0, 0);
+    sd_choice_learn(&p->in_blocks, d, 0, 0, 0);
     return 0;
   }
   sd_block_array array = {.records = p->records + (size_t)p->at * d->pool.record_size,
-                          .n = sd_choice_most(&p->in_blocks, (uint64_t)left),
+                          .n = sd_choice_most(&p->in_blocks, d, (uint64_t)left),
                           .size = (uint32_t)d->pool.record_size,
                           .key_offset = d->arena->key_offset};
   const sd_block_source source = sd_block_array_source(d, &array);
   const uint64_t start = sd_now();
   sd_blocks_done done;
   const int code = sd_run_in_blocks(d, participant, &source, &array, SLICE_NS, &done);
-  sd_choice_learn(&p->in_blocks, sd_now() - start, array.adopted, !code && array.adopted);
-  sd_choice_tell(&p->in_blocks, &d->arena->blocks);
+  sd_choice_learn(&p->in_blocks, d, sd_now() - start, array.adopted, !code && array.adopted);
   if (done.n_held) {
     /* What blocks kept back comes before the rest of the call. */
     p->after = p->records;

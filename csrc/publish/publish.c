@@ -342,10 +342,8 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
       /* What is too short for blocks says nothing of their cost. */
       if (d->blocks && !p->in_blocks.blocks) {
         const uint64_t now = sd_now();
-        p->in_blocks.after = sd_choice_tried_after(d->arena->n_symbols);
-        sd_choice_learn(&p->in_blocks, now - start, (uint64_t)(handled ? handled : p->chunk), 1);
+        sd_choice_learn(&p->in_blocks, d, now - start, (uint64_t)(handled ? handled : p->chunk), 1);
         start = now;
-        sd_choice_tell(&p->in_blocks, &d->arena->blocks);
       }
       if (handled) continue;
     }

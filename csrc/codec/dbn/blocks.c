@@ -138,17 +138,23 @@ static inline int take(walker *w, const uint8_t *p, uint32_t place) {
   return is_part;
 }
 
+/* The bytes of a sound record; 0: it has to be taken in turn. */
+static inline uint32_t sound(const sd_dbn *dbn, const uint8_t *p) {
+  uint8_t value;
+  const uint32_t size = p[0] * 4u;
+  return size < SD_DBN_HEADER || find_fault(dbn, p, &value) || p[1] == SYMBOL_MAPPING ? 0 : size;
+}
+
 static void walk(const sd_file_part *part, sd_block *b, const uint8_t *p, const uint8_t *stop, const uint8_t *home_of) {
   const uint8_t *const begin = p;
   noted *own = noted_of(b);
   memset(own, 0, offsetof(noted, claims));
   walker w = {.part = part, .dbn = (const sd_dbn *)part->decoder, .b = b, .home_of = home_of, .own = own, .first = -1};
   uint32_t records = 0;
-  uint8_t value;
   for (; p < stop; records++) {
-    const uint32_t size = p[0] * 4u;
     sd_prefetch(p + READ_AHEAD);
-    if (SD_UNLIKELY(size < SD_DBN_HEADER || find_fault(w.dbn, p, &value) || p[1] == SYMBOL_MAPPING)) return;
+    const uint32_t size = sound(w.dbn, p);
+    if (SD_UNLIKELY(!size)) return;
     const uint32_t place = (uint32_t)(p - begin) / STEP | records << AT_BITS;
     if (b->numbers) b->numbers[records] = (uint16_t)b->notes[SD_NOTE_TICKS];
     if (makes_ticks(p[1]) && SD_UNLIKELY(!take(&w, p, place))) return;
@@ -209,27 +215,16 @@ static void accept(sd_file_part *part, sd_block *b) {
   dbn->latest_key = own->latest_key;
 }
 
-/* The ts_recv of the ticks of a record that makes some. */
-static int64_t time_of(const uint8_t *p) {
-  const uint64_t length = bar_ns(p[1]), start = event_time(p);
-  if (SD_LIKELY(!length)) return (int64_t)index_time(p);
-  return (int64_t)first_defined(start < UNDEF_TIME - length ? start + length : UNDEF_TIME, start);
-}
-
 static uint32_t look(const sd_file_part *part, const uint8_t *p, int64_t *time) {
-  uint8_t value;
-  const uint32_t size = p[0] * 4u;
-  if (SD_UNLIKELY(size < SD_DBN_HEADER || find_fault((const sd_dbn *)part->decoder, p, &value) ||
-                  p[1] == SYMBOL_MAPPING))
-    return 0;
-  *time = makes_ticks(p[1]) ? time_of(p) : INT64_MIN;
+  const uint32_t size = sound((const sd_dbn *)part->decoder, p);
+  if (SD_LIKELY(size)) *time = makes_ticks(p[1]) ? tick_time(p) : INT64_MIN;
   return size;
 }
 
 static void times(const sd_file_part *part, const sd_block *b, const sd_block_entry *entry, uint32_t n, int64_t *to) {
   const uint8_t *const begin = b->bytes + (b->begin - b->start);
   (void)part;
-  for (uint32_t i = 0; i < n; i++) to[i] = time_of(begin + (entry[i].place & AT_MASK) * (size_t)STEP);
+  for (uint32_t i = 0; i < n; i++) to[i] = tick_time(begin + (entry[i].place & AT_MASK) * (size_t)STEP);
 }
 
 static void gather(const void *self, const sd_block *b, const sd_block_entry *entry, uint32_t n, uint32_t left,

@@ -174,6 +174,17 @@ static inline uint64_t index_time(const uint8_t *p) {
   return first_defined(at ? sd_load_le64(p + at) : UNDEF_TIME, event_time(p));
 }
 
+/* The end of a bar. */
+static inline uint64_t bar_end(const uint8_t *p) {
+  const uint64_t start = event_time(p), length = bar_ns(p[1]);
+  return start < UNDEF_TIME - length ? start + length : UNDEF_TIME;
+}
+
+/* The ts_recv of the ticks of a record that makes some. */
+static inline int64_t tick_time(const uint8_t *p) {
+  return (int64_t)(bar_ns(p[1]) ? first_defined(bar_end(p), event_time(p)) : index_time(p));
+}
+
 /* ---- the ticks of one record whose fields have been checked */
 
 /* Sets both times, and what every record has. */
@@ -254,12 +265,9 @@ static inline uint64_t make_sample(sd_tick *tick, const uint8_t *p, uint32_t key
 }
 
 static inline uint64_t make_bar(sd_tick *ticks, const uint8_t *p, uint32_t key, uint64_t position) {
-  uint64_t start = event_time(p);
-  uint64_t length = bar_ns(p[1]);
-  uint64_t end = start < UNDEF_TIME - length ? start + length : UNDEF_TIME;
   for (uint8_t corner = 0; corner < 4; corner++) {
     sd_tick *tick = &ticks[corner];
-    begin_tick(tick, p, end, key);
+    begin_tick(tick, p, bar_end(p), key);
     tick->price = load_i64(p + 16 + 8 * corner);
     sd_set_sequence(tick, position);
     tick->action = 'T';

@@ -47,11 +47,6 @@ from strand.zones import checked_zone
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-__all__ = [
-    "FeedOptions", "OpenOptions", "ReadOptions", "expand", "open", "option_values", "options_with_date", "read_symbols",
-    "takes_option",
-]  # fmt: skip
-
 
 _TIME: Final = Text("TIME")
 

@@ -13,8 +13,6 @@ from strand.errors import FeedError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo
 from strand.feeds.io.streams import find_member, split_member
 
-__all__ = ["InputShare", "ProgressBar", "bar_text", "is_watched"]
-
 
 class InputShare:
     """A call with a number of ticks that are done returns their share of the feed, from 0 to 1.

@@ -8,8 +8,6 @@ from typing import Final
 from strand import errors
 from strand.feeds.synthetic import SyntheticFeed
 
-__all__ = ["SAMPLE_DATE", "sample_feed", "sample_path"]
-
 #: The sample's trading day, which an ITCH file does not say.
 SAMPLE_DATE: Final = "2026-01-05"
 

@@ -14,8 +14,6 @@ from strand.errors import ConfigurationError
 from strand.validate import is_whole
 from strand.zones import zone_named
 
-__all__ = ["NEW_YORK", "Moment", "as_date", "date_in_name", "date_in_names", "day_of_ns", "midnight_ns"]
-
 NEW_YORK: Final = "America/New_York"
 
 # Ticks hold ns since 1970 in 63 bits, which end in April 2262.

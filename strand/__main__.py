@@ -6,8 +6,6 @@ import gc
 
 from strand.command import starting
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Imports the command, which takes long, and runs it."""

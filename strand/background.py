@@ -24,8 +24,6 @@ from strand.binding.gate import Thread
 from strand.errors import EngineError
 from strand.threads import Bell, Inside
 
-__all__ = ["Background", "BackgroundReader", "BackgroundWriter", "Rounds"]
-
 #: Bytes that may wait for a writer. Writing a row group of a file takes long, and more records are merged meanwhile.
 MAXIMUM_BYTES: Final = 1 << 24
 

@@ -8,8 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["MAX_LENGTH", "OURS", "CodeLine", "brief", "in_full", "listed", "one_line", "several", "written"]
-
 #: Characters of a line.
 MAX_LENGTH: Final = 199
 #: Names that a list of them shows.

@@ -10,8 +10,6 @@ from strand.brief import listed
 from strand.errors import UnknownNameError
 from strand.validate import did_you_mean
 
-__all__ = ["ByName", "FrozenDict", "TableByName", "unknown_name"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

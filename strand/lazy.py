@@ -9,8 +9,6 @@ from typing import Any
 
 from strand.errors import MissingExtraError
 
-__all__ = ["imported", "loading"]
-
 
 def imported(module: str, extra: str, feature: str = "") -> Any:
     """A package that an extra installs, or a module of one. Raises MissingExtraError where it is not installed.

@@ -20,8 +20,6 @@ from typing import Any, Final, Literal
 
 from strand.brief import one_line
 
-__all__ = ["CONTEXT", "EVENTS", "Bound", "Event", "JsonFormatter", "TextFormatter", "keep_secret", "to_standard_error"]
-
 #: All events of the modules that were imported, by name.
 EVENTS: Final[dict[str, Event]] = {}
 #: Fields of the code that logs, by name, such as the task that it runs. None: it has none.

@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from strand.errors import DISTRIBUTION, ConfigurationError
 
-__all__ = ["HEADERS", "Cores", "choose_cores", "describe", "get_include", "pinned", "strand_version"]
-
 
 class Cores(NamedTuple):
     """The publisher's core and each worker's; None where nothing is pinned."""

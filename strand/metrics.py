@@ -31,19 +31,6 @@ from strand.stats import Latency
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-__all__ = [
-    "BOUNDS_S",
-    "DASHBOARD",
-    "Families",
-    "Machine",
-    "Readings",
-    "buckets",
-    "exposition",
-    "families",
-    "readings",
-    "serving",
-]
-
 #: Upper bounds of the buckets in seconds. The limits of the usual alerts are among them.
 BOUNDS_S: Final = (
     1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 1800.0,

@@ -26,31 +26,6 @@ from strand.fixed import dataclass
 from strand.spans import span_ns, span_text
 from strand.validate import MAXIMUM, Faults, did_you_mean, is_between, one_of, path, shown, whole, yes_or_no
 
-__all__ = [
-    "ByName",
-    "Choice",
-    "File",
-    "Flag",
-    "Kind",
-    "Made",
-    "Number",
-    "Object",
-    "Option",
-    "Span",
-    "Text",
-    "Whole",
-    "check_apart",
-    "named_fields",
-    "named_methods",
-    "named_options",
-    "option",
-    "options_in",
-    "options_of",
-    "read_given",
-    "read_options",
-    "refuse_unknown",
-]
-
 #: The key of an option in the metadata of its field.
 _KEY: Final = "strand.option"
 #: Letters of a line of a docstring.

@@ -16,8 +16,6 @@ import numpy as np
 from strand.errors import ConfigurationError
 from strand.validate import is_whole, shown
 
-__all__ = ["Nanoseconds", "SpanLike", "span_ns", "span_text"]
-
 
 class Nanoseconds(int):
     """A span that was read, in ns: a whole number that has a unit, so that ``span_ns`` takes it again."""

@@ -19,26 +19,6 @@ from strand.errors import ConfigurationError
 from strand.fixed import dataclass
 from strand.validate import is_number, one_of, shown
 
-__all__ = [
-    "LEAST_ENDS",
-    "METRICS",
-    "TASK_ENDS",
-    "TICK_ENDS",
-    "FairStatistics",
-    "GroupStatistics",
-    "GuardStatistics",
-    "IngestStatistics",
-    "Latency",
-    "LongStretch",
-    "Metric",
-    "OverloadStatistics",
-    "Statistics",
-    "TaskStatistics",
-    "WorkerStatistics",
-    "metric",
-    "percentiles_of",
-]
-
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 #: With fewer ends in a span there is no rate of success.

@@ -12,8 +12,6 @@ from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.validate import did_you_mean, is_whole, shown
 
-__all__ = ["MAX_COMPLETIONS", "NAME_BYTES", "SymbolTable", "check_name", "name_problem", "near_symbol"]
-
 #: The most bytes of a symbol's name, as UTF-8.
 NAME_BYTES: Final = 255
 #: The most names that a prompt is given to complete one: all of a market's, and not the million that a table may have.

@@ -22,26 +22,6 @@ from strand.errors import StrandError
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-__all__ = [
-    "NEVER",
-    "WAITS_FOR_ITSELF",
-    "Bell",
-    "Clock",
-    "Deadline",
-    "Inside",
-    "LoopCalls",
-    "has_gil",
-    "in_main_thread",
-    "install",
-    "installed",
-    "interrupts",
-    "interrupts_later",
-    "mended",
-    "sleep_exactly",
-    "sleep_until",
-    "wake",
-]
-
 _PR_SET_TIMERSLACK: Final = 29
 #: After so long a wake-up of an event loop is taken for lost, as an interrupt of the main thread may lose one.
 _LOST_S: Final = 1.0

@@ -17,31 +17,6 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = [
-    "MAXIMUM",
-    "MIN_UNIT",
-    "Faults",
-    "callable_of",
-    "check_depth",
-    "did_you_mean",
-    "file_path",
-    "is_between",
-    "is_number",
-    "is_whole",
-    "mapping",
-    "nearest",
-    "one_of",
-    "path",
-    "seconds",
-    "several",
-    "shown",
-    "text",
-    "unit_power",
-    "unknown",
-    "whole",
-    "yes_or_no",
-]
-
 #: The largest whole number that C takes.
 MAXIMUM: Final = 2**63 - 1
 #: The powers of ten that a unit may be.

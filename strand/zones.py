@@ -12,8 +12,6 @@ from strand.errors import ConfigurationError
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-__all__ = ["ZoneData", "checked_zone", "zone_data", "zone_named"]
-
 
 class ZoneData(NamedTuple):
     """The database that zones come from.

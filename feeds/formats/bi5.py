@@ -34,8 +34,6 @@ from strand.options import named_options
 from strand.symbols import check_name, name_problem
 from strand.ticks import picked
 
-__all__ = ["DukascopyFeed", "price_power", "recognise"]
-
 _RECORD: Final = np.dtype([("ms", ">u4"), ("ask", ">u4"), ("bid", ">u4"), ("ask_volume", ">f4"), ("bid_volume", ">f4")])
 _FIELDS: Final = {
     "ts_event": "time", "ts_recv": "latest", "bid_price": "bid", "ask_price": "ask", "bid_size": "bid_volume",

@@ -25,8 +25,6 @@ from strand.feeds.times import NEW_YORK, as_date, date_in_names, midnight_ns
 from strand.ticks import aligned_ticks
 from strand.validate import MAXIMUM, is_whole
 
-__all__ = ["BATCH_STEP", "DecodedFeed", "Reading", "file_bytes", "symbol_filter", "times_since"]
-
 #: Ticks of the largest batch, which has to lie in memory.
 _LARGEST_BATCH: Final = 1 << 31
 

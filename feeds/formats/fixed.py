@@ -15,8 +15,6 @@ from strand.feeds.io.sources import InputStream
 from strand.feeds.mapping.columns import Conversion
 from strand.feeds.mapping.options import MEND
 
-__all__ = ["Records", "judged", "records_of"]
-
 
 class Records(NamedTuple):
     """Records of a file in a row.

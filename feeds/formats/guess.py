@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["KDB", "OTHER_DATABENTO", "guess", "wrapping"]
-
 OTHER_DATABENTO: Final = (
     "looks like Databento's CSV of a schema without a profile: read its DBN file, or have symbols written into it "
     "(map_symbols) if it is of mbo, trades, mbp, tbbo, bbo or ohlcv"

@@ -33,8 +33,6 @@ from strand.fixed import dataclass
 from strand.options import named_options
 from strand.symbols import name_problem
 
-__all__ = ["FLAG_SUSPICIOUS", "LeanFeed", "LeanFile", "lean_member", "named_as_lean", "read_lean_file"]
-
 #: Set in ``flags`` where the row is marked suspicious.
 FLAG_SUSPICIOUS: Final = 1
 

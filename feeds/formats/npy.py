@@ -36,11 +36,6 @@ from strand.symbols import check_name, name_problem
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, TICK, named, picked
 from strand.validate import unit_power
 
-__all__ = [
-    "EXCHANGE", "LAST", "LOCAL", "ArrayPlace", "HftEvents", "NpyFeed", "is_hft_events", "locate", "read_names",
-    "read_own", "symbol_of",
-]  # fmt: skip
-
 # Far above what numpy writes for a record of a hundred fields, and little enough to hold.
 _HEADER_BYTES: Final = 1 << 16
 # Names of ten million symbols, and still little enough to hold.

@@ -17,13 +17,6 @@ from strand.options import Text, Whole
 if TYPE_CHECKING:
     from strand.feeds.formats.json.profile import JsonProfile
 
-__all__ = [
-    "Bi5Options", "CaptureOptions", "CsvOptions", "DatedOptions", "DbnOptions", "DecodedOptions", "JsonLinesOptions",
-    "LeanOptions",
-    "NpyOptions", "ParquetOptions", "PcapOptions", "ReaderOptions", "RecordedMessagesOptions", "RecordedOptions",
-    "ScidOptions",
-]  # fmt: skip
-
 K = TypeVar("K", bound=type[Any])
 _LIMITS = "How far a compressed file may expand. None: as far as ``InflateLimits()``."
 

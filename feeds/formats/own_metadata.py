@@ -18,8 +18,6 @@ from strand.feeds.times import as_date
 from strand.symbols import check_name, name_problem
 from strand.validate import check_depth
 
-__all__ = ["OWN_KEY", "OWN_MEMBER", "Own", "Source", "own_from", "own_text"]
-
 OWN_KEY: Final = b"strand"
 OWN_MEMBER: Final = "strand.json"
 #: Facts about the source that hold for its ticks in any file.

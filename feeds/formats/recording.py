@@ -34,8 +34,6 @@ from strand.feeds.io.files import times_path
 from strand.options import named_options
 from strand.ticks import empty
 
-__all__ = ["RecordedFeed", "Recorder", "recognise"]
-
 MAGIC: Final = b"SDTIMES1"
 _HEADER_BYTES: Final = 16
 #: Frames that wait for their times to be written first.

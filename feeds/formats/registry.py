@@ -21,8 +21,6 @@ from strand.feeds.io.sources import HEAD_BYTES, STANDARD_INPUT, InflateLimits, i
 from strand.feeds.io.stores import object_at
 from strand.feeds.io.streams import ZIP_MAGICS, data_members, open_archive, open_stream, split_member
 
-__all__ = ["Format", "Input", "format_named", "formats", "has_times", "look_at", "recognised"]
-
 
 class Input(NamedTuple):
     """Facts about a file before its reader is chosen.

@@ -31,8 +31,6 @@ from strand.options import named_options
 from strand.symbols import check_name
 from strand.ticks import UNDEF_PRICE, empty, picked
 
-__all__ = ["FIRST_PART", "LAST_PART", "ScidFeed", "recognise"]
-
 #: Set in ``flags`` of a trade: the first and the last part of a trade that CME reports in parts.
 FIRST_PART: Final = 1
 LAST_PART: Final = 2

@@ -38,11 +38,6 @@ from strand.feeds.io.streams import InputStream
 from strand.fixed import dataclass
 from strand.validate import check_depth, is_whole
 
-__all__ = [
-    "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "MessageRecorder",
-    "entry_line", "longest_line", "message_line", "read_entry", "read_header",
-]  # fmt: skip
-
 _MAX_EVENT_TEXT: Final = 256
 
 

@@ -14,8 +14,6 @@ from strand.background import Rounds
 from strand.errors import ConfigurationError, FeedError, MissingExtraError, url_of
 from strand.feeds.io.stores import check_target, is_url, put
 
-__all__ = ["FLUSH_S", "atomic_write", "flushed", "partial_path"]
-
 #: Seconds after which ``flushed`` has what was written in the file: what a kill may cost, with as much for the write.
 FLUSH_S: Final = 0.4
 

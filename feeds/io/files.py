@@ -19,11 +19,6 @@ from strand.feeds.io.sources import STANDARD_INPUT
 from strand.feeds.io.stores import check_target, is_url, object_at, objects_named
 from strand.lazy import imported
 
-__all__ = [
-    "Frame", "Frames", "Paths", "as_paths", "check_folder", "files_in", "frame_at", "hours_in", "is_hour",
-    "named_paths", "read_head", "regular_file", "small_text", "times_path",
-]  # fmt: skip
-
 _MAX_TEXT: Final = 64 << 20
 
 

@@ -18,8 +18,6 @@ from strand.background import BackgroundReader
 from strand.errors import FeedError
 from strand.feeds.io.sources import ByteStream, InputStream, RawStream
 
-__all__ = ["Chunks", "Prefetch", "PrefetchedBatches", "may_prefetch", "read_chunks"]
-
 _BUFFERS: Final = 4
 # More buffers where something is inflated. Handlers begin slowly, on memory that nobody has touched yet. The inflating
 # thread bounds a run's speed, so it must not wait for them. ``_MORE_BYTES`` bounds these buffers of all streams under

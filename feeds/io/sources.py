@@ -22,11 +22,6 @@ from strand.fixed import dataclass
 from strand.options import named_fields
 from strand.validate import is_number, whole
 
-__all__ = [
-    "HEAD_BYTES", "KEPT_BYTES", "STANDARD_INPUT", "ByteStream", "InflateLimits", "InputStream", "PipeStream",
-    "RawStream", "Source", "Spool", "forget_pipe", "is_pipe", "open_source", "spooled",
-]  # fmt: skip
-
 #: A format is recognised by this many decompressed bytes from the start.
 HEAD_BYTES: Final = 4096
 _PIECE_BYTES: Final = 1 << 20

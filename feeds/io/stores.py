@@ -26,11 +26,6 @@ from urllib.parse import unquote, urlsplit
 from strand.errors import CALLED, ConfigurationError, FeedError, TruncatedFeedError, called
 from strand.lazy import imported
 
-__all__ = [
-    "PIECE_BYTES", "ObjectFile", "Ranges", "StoredObject", "check_target", "is_url", "object_at", "objects_named",
-    "put",
-]  # fmt: skip
-
 #: Bytes that a store is asked for at a time, and how many such pieces are under way ahead of the reader.
 PIECE_BYTES = 4 << 20
 AHEAD: Final = 3

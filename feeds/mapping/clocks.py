@@ -24,8 +24,6 @@ from strand.binding.columns import (
 from strand.errors import ConfigurationError
 from strand.zones import zone_named
 
-__all__ = ["CLOCKS", "STAMPS", "Ambiguous", "LocalTimes", "Pattern", "TextTimes", "pattern_of"]
-
 Times = npt.NDArray[np.int64]
 #: Treatment of a local time that comes twice: see ``LocalTimes``.
 Ambiguous = Literal["infer", "earliest", "latest", "raise"]

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Literal, TypedDict
 
-__all__ = ["ColumnOptions"]
-
 
 class ColumnOptions(TypedDict, total=False):
     """Options that hold for all columns alike, as users give them."""

@@ -65,24 +65,6 @@ from strand.fixed import dataclass
 from strand.ticks import FIELDS, KIND_QUOTE, MAX_SEQUENCE, UNDEF_PRICE, empty, limits, picked
 from strand.validate import is_whole
 
-__all__ = [
-    "ALIASES",
-    "NOT_HERE",
-    "Assembly",
-    "BadRow",
-    "Columns",
-    "Conversion",
-    "Reading",
-    "both_times",
-    "chosen_columns",
-    "columns_of",
-    "constant_rules",
-    "held",
-    "is_filled",
-    "sides_of",
-    "woven",
-]  # fmt: skip
-
 #: By the name of a bid's column: the tick's field that holds it.
 _BID: Final = {"bid_price": "price", "bid_size": "size"}
 _EXTRA: Final = ("symbol", *_BID, "ask_price", "ask_size")

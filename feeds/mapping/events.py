@@ -14,19 +14,6 @@ from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Flags, TickBatch
 from strand.ticks import FIELDS, KIND_QUOTE, KIND_STATUS, TICK, clear_records, is_clear, joined, limits, named
 
-__all__ = [
-    "CONSOLIDATED",
-    "LAST",
-    "Levels",
-    "Rolls",
-    "end_views",
-    "event_fields",
-    "free_bit",
-    "roll_text",
-    "with_ends",
-    "with_last",
-]
-
 #: Bits of flags that readers set, where they are free.
 LAST: Final = 128
 #: The most ticks that wait for the end of their event.

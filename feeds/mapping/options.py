@@ -14,8 +14,6 @@ from strand.feeds.mapping.events import event_fields, with_last
 from strand.feeds.mapping.rules import checked, names_of
 from strand.validate import unit_power
 
-__all__ = ["MEND", "Options", "check_options", "options_among"]
-
 #: End of an error about a row.
 MEND: Final = (
     "mend it or its mapping; on_bad_record='skip' leaves such rows out, and a book that lacks an order is wrong"

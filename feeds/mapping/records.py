@@ -30,11 +30,6 @@ from strand.feeds.mapping.values import (
 from strand.options import refuse_unknown
 from strand.ticks import limits
 
-__all__ = [
-    "ArrayColumns", "BadRecordError", "RecordColumns", "arrow_column", "mask_of", "nulls_of", "numbers", "numpy_column",
-    "times_of",
-]  # fmt: skip
-
 Array = npt.NDArray[Any]
 
 

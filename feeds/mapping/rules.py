@@ -39,14 +39,6 @@ from strand.ticks import (
 from strand.validate import unit_power
 from strand.zones import checked_zone
 
-__all__ = [
-    "KINDS", "KINDS_OF_TEXT", "LETTERS", "NO_KIND", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "UNDEFINED",
-    "BadRecord", "BarsRule", "FieldRule", "Night", "Plus", "Rounding", "SymbolKeys", "TimeKeys", "action_of",
-    "bar_ns", "bar_span", "bars_of", "bars_rule", "blank_tick", "checked", "converter", "decimal_of", "field_rule",
-    "field_rules", "flags_of", "id_of", "kind_of", "listed", "names_of", "place_of", "put", "regular", "shown",
-    "symbol_in", "symbol_pattern", "text_of",
-]  # fmt: skip
-
 #: Names of the kinds of ticks in a profile, and the letters that it may name.
 KINDS: Final = {
     "none": KIND_NONE, "order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS,

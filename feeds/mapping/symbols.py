@@ -12,8 +12,6 @@ from strand.binding.columns import FAULT_EMPTY, FAULT_NAME, NO_ENTRY, Faults, Na
 from strand.feeds.mapping.records import nulls_of, numbers
 from strand.symbols import name_problem
 
-__all__ = ["ByRow", "SymbolIndex", "is_text", "joined_texts"]
-
 Mask = npt.NDArray[np.bool_]
 ByRow = npt.NDArray[np.uint32]
 

@@ -21,13 +21,6 @@ from strand.fixed import dataclass
 from strand.ticks import FIELDS, limits
 from strand.validate import MIN_UNIT
 
-__all__ = [
-    "IDS", "NO_TIME", "NS_IN", "ONLY_NS", "PRICE_POWER", "PRICE_UNIT", "TIME_POWERS", "TIME_UNIT", "WORDS", "Column",
-    "Target", "TimeUnit", "Units", "Values", "coarser_price", "decimal_units", "defined", "doubles_of", "either",
-    "finer_unit", "float_units", "ids", "integer_units", "integers", "letters", "mapped", "nearest", "nearest_units",
-    "plain_letters", "plain_map", "plain_numbers", "plain_times", "said_unit", "scaled", "times", "unusable",
-]  # fmt: skip
-
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 

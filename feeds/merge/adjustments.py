@@ -26,8 +26,6 @@ from strand.ticks import KIND_QUOTE, is_clear, named
 from strand.validate import one_of, path, text
 from strand.zones import checked_zone
 
-__all__ = ["AdjustedFeed", "adjusted"]
-
 _NEVER: Final = 2**63 - 1
 _FACTOR_MOST: Final = 10**6
 #: Letters of a factor, and places before and behind its point, at most.

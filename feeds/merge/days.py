@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from strand.binding.feeder import Feeder
 
-__all__ = ["Boundaries", "DatedFeed", "RollsBetween", "check_new_day", "days_of", "zone_of", "zone_of_days"]
-
 #: Formats of venues that close: orders of one day are gone on the next.
 _CLOSING: Final = frozenset(("itch50", "pcap", "moldudp64", "recording", "pitch", "iex", "dbn"))
 _CLOSING_PROFILES: Final = frozenset(("lobster",))

@@ -34,8 +34,6 @@ from strand.feeds.merge.streams import as_ticks, merge_streams
 from strand.options import named_options
 from strand.ticks import KIND_STATUS, TICK, named
 
-__all__ = ["MergedFeed", "OnDisorder", "Reorder", "SymbolRemap", "merge_feeds"]
-
 # The bound of symbols where a feed's table is not complete when merged, unless one table alone is larger.
 _CAPACITY: Final = 1 << 17
 #: Bytes of one file that are read in turn where blocks found none, and batches before they are tried again where the

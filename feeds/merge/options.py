@@ -7,8 +7,6 @@ from typing import Annotated, TypedDict
 from strand.feeds.merge.streams import MERGED_TICKS
 from strand.options import Choice, Whole
 
-__all__ = ["ON_DISORDER", "MergeOptions", "Merging"]
-
 ON_DISORDER = Choice(("raise", "keep", "skip"))
 
 

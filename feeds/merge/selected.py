@@ -31,10 +31,6 @@ from strand.feeds.base import (
 from strand.symbols import near_symbol
 from strand.ticks import is_clear, picked
 
-__all__ = [
-    "CarriedFeed", "SelectedFeed", "ZonedFeed", "are_wanted", "empty_feed", "feeds_of_batch", "unknown_symbol",
-]  # fmt: skip
-
 
 def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[np.int32]:
     """``tick_feeds`` of a merge's latest batch, of which ``ticks`` ticks were yielded. ``cut``: a position may have cut

@@ -14,8 +14,6 @@ from strand.feeds.base import TickBatch
 from strand.feeds.merge.days import Boundaries, RollsBetween
 from strand.ticks import TICK, aligned_ticks, named
 
-__all__ = ["MERGED_TICKS", "Numbers", "as_ticks", "merge_streams"]
-
 #: Ticks in a full batch of a merge.
 MERGED_TICKS: Final = 65_536
 _NO_NUMBERS: Final = np.full(1, UNMAPPED, np.uint32)

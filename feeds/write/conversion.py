@@ -27,8 +27,6 @@ from strand.options import Choice, named_options
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular
 
-__all__ = ["Converted", "convert", "target_of"]
-
 _PACKED: Final = (".gz", ".zst")
 
 

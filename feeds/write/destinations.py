@@ -19,8 +19,6 @@ from strand.feeds.io.files import Paths, files_in, named_paths, times_path
 from strand.feeds.io.sources import STANDARD_INPUT
 from strand.feeds.io.streams import split_member
 
-__all__ = ["check_outputs", "output_paths"]
-
 AnyPath = str | os.PathLike[str]
 # Device and inode; or those of the folder, and the name there.
 _Identity = tuple[int, int, str]

@@ -15,8 +15,6 @@ from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.ticks import TICK
 
-__all__ = ["npy_header", "write_npy"]
-
 
 def npy_header(dtype: np.dtype[Any], length: int) -> bytes:
     """The header of an array of so many records, which are then written piece by piece."""

@@ -30,11 +30,6 @@ from strand.feeds.write.npy import npy_header
 from strand.ticks import FIELDS, KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE, joined, named, picked, zeros
 from strand.validate import one_of
 
-__all__ = [
-    "ENDINGS", "NAMES", "TARGETS", "Found", "Misfits", "ParquetTicks", "Target", "fields_that_differ", "misfits",
-    "target_for",
-]  # fmt: skip
-
 _FIRST: Final = ("kind", "action", "side", "price", "size", "order_id", "ref_id", "ts_recv", "ts_event")
 #: Fields in the order in which an error names them.
 _FIELDS: Final = (*_FIRST, *(name for name in FIELDS if name not in _FIRST))

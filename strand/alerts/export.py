@@ -13,8 +13,6 @@ from strand.alerts.rules import ALL, ANY, READINGS, Rule
 from strand.spans import span_text
 from strand.stats import LEAST_ENDS
 
-__all__ = ["prometheus_rules", "query"]
-
 WINDOW: Final = "5m"
 #: Changes of so long ago still fire.
 _RECENT: Final = "1m"

@@ -20,8 +20,6 @@ from strand.options import Kind, Number, Span, Whole
 from strand.policies.policy import LEVELS
 from strand.validate import Faults, path, shown, unknown
 
-__all__ = ["ALL", "ANY", "DEFAULTS", "READINGS", "SEVERITIES", "Reading", "Rule", "Severity", "rules_of"]
-
 Severity = Literal["notice", "warning", "severe", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 #: Names that stand for all levels together, and for each of them by itself.

@@ -24,8 +24,6 @@ from strand.validate import whole
 if TYPE_CHECKING:
     from strand.tasks.tasks import Tasks
 
-__all__ = ["Alert", "Alerts", "Samples", "Watch"]
-
 #: Readings by name and level; None: a reading is undefined now.
 Samples = Mapping[tuple[str, str], float | None]
 State = Literal["firing", "recovered", "event"]

@@ -21,8 +21,6 @@ from strand.background import Rounds
 from strand.errors import ConfigurationError
 from strand.logs import Event, keep_secret
 
-__all__ = ["Webhook", "signature"]
-
 _LOST: Final = Event("webhook.lost", ".alerts", "WARNING", "%(lost)d messages for the webhook were lost")
 _FAILED: Final = Event("webhook.attempt_failed", ".alerts", "WARNING", "webhook: attempt failed: %(reason)s")
 _PLAIN: Final = re.compile(r"[!-~]+")

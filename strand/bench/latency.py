@@ -13,8 +13,6 @@ from strand.fixed import dataclass
 from strand.machine import choose_cores
 from strand.options import Whole, named_fields, option, read_options
 
-__all__ = ["LatencyOptions", "LatencyResult", "measure_latency"]
-
 #: A parked worker has to be asleep when its tick comes.
 PARKED_GAP_NS: Final = 2_000_000
 

@@ -25,8 +25,6 @@ from strand.options import Number, Whole, named_fields, option, read_options
 from strand.policies.policy import LEVELS, Fifo, Levels
 from strand.tasks.scheduler import Scheduler, napoleon
 
-__all__ = ["LetterLevel", "LettersOptions", "LettersOutcome", "run_letters"]
-
 #: Of all letters, by level.
 SHARES: Final = {"immediate": 0.05, "high": 0.1, "normal": 0.15, "low": 0.7}
 #: Of those of level low, how many answer themselves.

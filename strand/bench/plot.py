@@ -14,8 +14,6 @@ from strand.feeds.io.files import check_folder
 from strand.report.canvas import matplotlib
 from strand.report.quantities import duration
 
-__all__ = ["check_plot_path", "plot_policies", "plot_scenarios"]
-
 COLOURS = {"serial": "#b8b8b8", "static": "#7aa6c2", "static_lpt": "#3f6f8f", "strand": "#d9652b"}
 LEVEL_COLOURS = {
     "immediate": "#d9652b",

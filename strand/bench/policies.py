@@ -39,8 +39,6 @@ from strand.options import ByName, Choice, Number, Whole, named_fields, option, 
 from strand.policies.policy import LEVELS, Aging, Fair, Fifo, Levels, Policy, level_name
 from strand.stats import Latency
 
-__all__ = ["LevelOutcome", "PoliciesOptions", "PolicyOutcome", "run_policies"]
-
 #: Approximate time for measuring the workers' capacity.
 CAPACITY_S: Final = 0.5
 CAPACITY_ROUNDS: Final = 3

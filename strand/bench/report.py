@@ -16,8 +16,6 @@ from strand.brief import several
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
 
-__all__ = ["print_latency", "print_letters", "print_policies", "print_route", "print_scenarios"]
-
 HEADINGS = {"serial": "one core", "static": "static", "static_lpt": "LPT", "strand": "strand"}
 
 

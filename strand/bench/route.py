@@ -21,11 +21,6 @@ from strand.machine import choose_cores, describe
 from strand.options import Choice, Text, Whole, named_fields, option, read_options
 from strand.validate import is_whole
 
-__all__ = [
-    "OF_IDLE", "OF_WORK", "OF_WORKERS", "ROUNDS", "USUAL_WORKERS", "WORK", "WORKERS", "RouteOptions", "StrandsKind",
-    "give_workers", "make_job", "route",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class StrandsKind(Text):

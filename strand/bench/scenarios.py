@@ -30,8 +30,6 @@ from strand.options import Text, Whole, named_fields, option, read_options
 from strand.stats import Latency
 from strand.validate import one_of
 
-__all__ = ["SCENARIOS", "Percentiles", "Scenario", "ScenarioOptions", "ScenarioResult", "run_scenarios"]
-
 FLAT_OUT: Final[tuple[WayName, ...]] = ("serial", "static", "static_lpt", "strand")
 PACED: Final[tuple[WayName, ...]] = ("static", "static_lpt", "strand")
 #: Rounds that settle what static routing can carry.

@@ -13,8 +13,6 @@ from strand.errors import FeedError
 from strand.feeds.synthetic import route_stream, stream
 from strand.ticks import named
 
-__all__ = ["all_at_once", "market_day", "numbered", "paced", "recorded", "squeezed", "with_hot_symbol"]
-
 Ticks = npt.NDArray[Any]
 
 

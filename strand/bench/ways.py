@@ -26,8 +26,6 @@ from strand.handlers import SPIN_ROW, NativeHandler
 from strand.machine import Cores, pinned
 from strand.stats import Latency
 
-__all__ = ["ROW", "THROUGHPUT_WAYS", "Job", "Outcome", "WayName", "expected_rows", "rounds", "run", "static_homes"]
-
 WayName = Literal[
     "serial", "static", "static_lpt", "static_share", "static_share_lpt", "strand", "strand_queued", "strand_publish",
     "strand_blocks"

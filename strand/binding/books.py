@@ -16,23 +16,6 @@ from strand.binding.memory import Space, owned
 from strand.binding.native import NativeFunction, builtin_function
 from strand.ticks import TRADE, Flags
 
-__all__ = [
-    "DEPTH_LEVEL",
-    "LEVEL",
-    "MAX_TOP",
-    "ORDER",
-    "BookMemory",
-    "DepthMemory",
-    "RowHistory",
-    "TapeMemory",
-    "Tapes",
-    "TradeMaker",
-    "TradeRules",
-    "TradeSource",
-    "source_bytes",
-    "with_contracts",
-]
-
 
 def _flags_bytes(flags: Flags) -> bytes:
     """An ``sd_flags``."""

@@ -14,8 +14,6 @@ from strand.binding.gate import refusal, text_of
 from strand.binding.memory import bytes_of
 from strand.binding.native import NativeFunction
 
-__all__ = ["POSITION", "Caller"]
-
 #: A record's place: its number in the order of publishing, and the feed's time there.
 POSITION: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
 #: No number is as great.

@@ -14,13 +14,6 @@ from strand.binding.itch import ItchDecoder
 from strand.binding.memory import owned
 from strand.errors import FeedError
 
-__all__ = [
-    "AUCTION", "BROKEN_TRADE", "COMPLETE", "CROSS", "DIRECTORY", "EXTENDED_HOURS", "IEX_SYMBOLS", "KEEPS_PRIORITY",
-    "MAX_HELD", "MAX_RECORD", "ODD_LOT", "OFFICIAL_PRICE", "OPERATIONAL_HALT", "OPERATIONAL_RESUME", "RETAIL_INTEREST",
-    "SECURITY_EVENT", "SHORT_SALE_TEST", "SWEEP", "THROUGH_EXEMPT", "UNAVAILABLE", "IexDecoder",
-    "IexPcapDecoder", "PcapDecoder", "iex_message_length",
-]  # fmt: skip
-
 #: Every ``instrument_id`` of IEX is below this.
 IEX_SYMBOLS: Final[int] = lib.SD_IEX_SYMBOLS
 

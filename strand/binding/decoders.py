@@ -16,36 +16,6 @@ from strand.binding.memory import held, owned
 from strand.errors import FeedError
 from strand.fixed import dataclass
 
-__all__ = [
-    "ATTRIBUTED",
-    "AUCTION",
-    "AUCTION_SUMMARY",
-    "BROKEN_TRADE",
-    "IMBALANCE",
-    "LEVELS",
-    "MAX_LINE",
-    "MAX_RECORD",
-    "NAME_BYTES",
-    "NON_DISPLAYED",
-    "NO_NAME",
-    "QUOTING",
-    "RETAIL_INTEREST",
-    "SHORT_SELL_RESTRICTED",
-    "STATISTIC",
-    "SYMBOLS",
-    "TRADING",
-    "UNWANTED",
-    "DbnDecoder",
-    "Decoder",
-    "Keeps",
-    "NamingDecoder",
-    "PitchDecoder",
-    "Question",
-    "letter_of",
-    "message_length",
-    "named_faults",
-]
-
 #: Of a symbol's name, as ITCH and PITCH have it.
 NAME_BYTES: Final = 8
 

@@ -31,8 +31,6 @@ from strand.binding.outside import Counters, inspection
 from strand.binding.tasks import EndBatch, PyBatches, Tasks
 from strand.errors import ConfigurationError
 
-__all__ = ["Engine", "HeldParticipant", "ScheduledEngine"]
-
 #: The place of its reason in ``StrandInspection.dropped``.
 _QUARANTINED: Final = 3
 #: Records of a call from which on it pays to ask whether they can change.

@@ -17,8 +17,6 @@ from strand.binding.merge import MergedFiles
 from strand.ticks import aligned_ticks
 from strand.validate import MAXIMUM
 
-__all__ = ["CAPACITY", "Feeder", "Step"]
-
 #: Ticks decoded before they are published: a quarter of a megabyte, which stays in the second cache. Not fewer: who
 #: publishes less at a time is taken for a live feed, which is not tried on (TRIAL_MIN in csrc/publish/cost_model.c).
 CAPACITY: Final = 4096

@@ -31,20 +31,6 @@ from strand.errors import (
 from strand.logs import Event
 from strand.threads import Bell
 
-__all__ = [
-    "NOT_STARTED",
-    "Code",
-    "Thread",
-    "check_system",
-    "checked",
-    "fault_error",
-    "key_error",
-    "made",
-    "publish_error",
-    "refusal",
-    "text_of",
-]
-
 NOT_STARTED: Final = "no worker runs: use the dispatcher as a context manager, or call start()"
 
 

@@ -14,38 +14,6 @@ from strand.binding.gate import fault_error
 from strand.errors import FeedError
 from strand.ticks import TICK, Flags, empty
 
-__all__ = [
-    "ATTRIBUTED",
-    "ATTRIBUTES",
-    "BROKEN_TRADE",
-    "CROSS",
-    "CROSS_CLOSING",
-    "CROSS_HALT",
-    "CROSS_INTRADAY",
-    "CROSS_MASK",
-    "CROSS_OPENING",
-    "DIRECT_LISTING",
-    "DIRECT_LISTING_OPEN",
-    "FLAGS",
-    "IMBALANCE",
-    "IPO_CANCELED",
-    "IPO_QUOTING",
-    "LOCATES",
-    "LULD_COLLAR",
-    "MAX_FRAME",
-    "NON_PRINTABLE",
-    "OPERATIONAL_HALT",
-    "OPERATIONAL_RESUME",
-    "REG_SHO",
-    "RETAIL_INTEREST",
-    "ItchDecoder",
-    "Outlook",
-    "Stripe",
-    "StripeDecoder",
-    "message_length",
-    "new_state",
-]
-
 LOCATES: Final[int] = lib.SD_ITCH_LOCATES
 #: The longest frame the decoder waits for: what a caller may have to carry from one buffer to the next.
 MAX_FRAME: Final[int] = lib.SD_ITCH_MAX_FRAME

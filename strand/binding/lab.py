@@ -30,42 +30,6 @@ except ImportError as error:
         f"install {DISTRIBUTION} again"
     ) from error
 
-__all__ = [
-    "CLOSING_MESSAGES",
-    "EVENT_BYTES",
-    "HOURS_MESSAGES",
-    "MAX_ITCH_SYMBOLS",
-    "MAX_LEVELS",
-    "MAX_SYMBOLS",
-    "MAX_WORKERS",
-    "MBO",
-    "MBO_EVENT_RECORDS",
-    "OPENING_MESSAGES",
-    "ORDER_BEFORE",
-    "RING_TICKS",
-    "Events",
-    "ItchWriter",
-    "LobsterWriter",
-    "Market",
-    "MarketTotals",
-    "MboWriter",
-    "Neighbour",
-    "PingResult",
-    "PitchWriter",
-    "Probe",
-    "RunResult",
-    "fill_opening_ticks",
-    "fill_route_stream",
-    "interpolate_ranks",
-    "opening_bytes",
-    "ping",
-    "publish_paced",
-    "serial",
-    "static",
-    "weights_from_counts",
-    "zipf_weights",
-]
-
 MAX_SYMBOLS: Final[int] = lib.SD_MARKET_MAX_SYMBOLS
 #: A stock locate has 16 bits, and 0 is none.
 MAX_ITCH_SYMBOLS: Final[int] = lib.SD_ITCH_MAX_SYMBOLS

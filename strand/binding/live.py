@@ -17,20 +17,6 @@ from strand.binding.memory import filled, owned_from
 from strand.errors import FeedError
 from strand.fixed import dataclass
 
-__all__ = [
-    "LINES",
-    "OUT_BYTES",
-    "RUN",
-    "Book",
-    "LineOptions",
-    "Receiver",
-    "Sender",
-    "now_ns",
-    "resolution_ns",
-    "stamp",
-    "wait_until",
-]
-
 #: Lines by index: A, B, and what the re-request server answers.
 LINES: Final = ("a", "b", "retransmitted")
 #: Messages in a row that came in one packet (``sd_mold_run``).

@@ -16,19 +16,6 @@ import numpy.typing as npt
 from strand.binding import CORE, Core, ffi, lib
 from strand.binding.gate import checked, made
 
-__all__ = [
-    "ABI_VERSION",
-    "Memory",
-    "Space",
-    "bytes_of",
-    "filled",
-    "held",
-    "is_constant",
-    "memory_there",
-    "owned",
-    "owned_from",
-]
-
 #: Finalizer of each pointer, by a reference to the pointer.
 _freed_by: dict[weakref.ref[Any], Any] = {}
 

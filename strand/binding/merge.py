@@ -14,8 +14,6 @@ from strand.binding import ffi, lib
 if TYPE_CHECKING:
     from strand.binding.decoders import Decoder
 
-__all__ = ["MOST_FILES", "UNMAPPED", "MergedFiles", "Merger", "Need", "ordered"]
-
 #: A merge of more files does not go in blocks.
 MOST_FILES: Final[int] = lib.SD_MOST_FILES
 

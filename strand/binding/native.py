@@ -11,26 +11,6 @@ from strand.binding import ffi, lib
 from strand.binding.memory import Space
 from strand.fixed import dataclass
 
-__all__ = [
-    "CONTEXT_OFFSETS",
-    "EMITTED_BYTES",
-    "EMITTED_OFFSETS",
-    "HANDLER_LAYOUT",
-    "MAX_PARTS",
-    "SEQUENCE_OFFSETS",
-    "SINK_OFFSETS",
-    "Chained",
-    "NativeFunction",
-    "Part",
-    "address_of_pointer",
-    "builtin",
-    "builtin_function",
-    "chained",
-    "finish_pointer",
-    "pointer_from_address",
-    "wake_pointer",
-]
-
 #: Offsets that compiled code needs to emit and to set timers: bytes into sd_context and sd_output_writer.
 CONTEXT_OFFSETS: Final = {
     name: int(ffi.offsetof("sd_context", name))

@@ -26,8 +26,6 @@ from strand.binding.gate import Code, text_of
 from strand.binding.memory import Memory, owned
 from strand.errors import AttachError
 
-__all__ = ["MAX_LEVELS", "Counters", "GroupCounts", "NotRunningError", "OutsideView", "inspection"]
-
 
 def _group(g: Any) -> tuple[int, int, int, int]:
     """An sd_group_counts."""

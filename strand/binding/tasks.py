@@ -18,24 +18,6 @@ from strand.binding.memory import bytes_of
 from strand.errors import ConfigurationError, StoppedError
 from strand.ticks import named
 
-__all__ = [
-    "END",
-    "FIRST",
-    "NO_KEY",
-    "OWN_LEVEL",
-    "RECORDS",
-    "RESUME",
-    "ROSE_AT",
-    "TASK",
-    "TASK_BYTES",
-    "USUAL_PRIORITY",
-    "WAKE",
-    "EndBatch",
-    "PyBatches",
-    "TaskTotals",
-    "Tasks",
-]
-
 #: Of a task to submit: no symbol, and the priority of a strand that was given none.
 NO_KEY: Final[int] = lib.SD_NO_KEY
 USUAL_PRIORITY: Final[int] = lib.SD_USUAL_PRIORITY

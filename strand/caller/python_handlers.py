@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["CallerPython", "CallerSite", "InHand", "TicksInTurn"]
-
 
 class _Rows(Protocol):
     """``strand.output.rows.Rows``."""

@@ -43,8 +43,6 @@ from strand.stats import IngestStatistics, Latency, Statistics, WorkerStatistics
 from strand.threads import interrupts_later, mended
 from strand.ticks import named, picked
 
-__all__ = ["CallerRun"]
-
 _NOTHING: Final = np.empty(0, np.uint64)
 #: Records are merged when the publish is over, so what they take is bounded by the machine's memory alone.
 _OUTPUT_SLACK: Final = 8

@@ -41,8 +41,6 @@ from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
 
-__all__ = ["bench", "demo"]
-
 P = ParamSpec("P")
 
 

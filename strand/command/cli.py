@@ -13,8 +13,6 @@ from strand.command.ending import run_to_its_end
 from strand.errors import DISTRIBUTION
 from strand.machine import get_include
 
-__all__ = ["COMMANDS", "cli", "include", "main"]
-
 #: The module of each command, which has it under the command's name, and its line in the list of commands.
 COMMANDS: Final = {
     "alerts": ("strand.command.dispatchers", "Watch a run by rules, and write the rules for Prometheus."),

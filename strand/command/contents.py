@@ -45,8 +45,6 @@ from strand.zones import zone_data
 if TYPE_CHECKING:
     from strand.feeds import Feed, FeedInfo, TickBatch
 
-__all__ = ["cat", "info"]
-
 #: The columns in their order. An index of a symbol means nothing outside of a run.
 SHOWN: Final = tuple("symbol" if name == "instrument_id" else name for name in COLUMNS.names or ())
 #: The same, the most telling first: a narrow terminal shows as many of them as it has room for.

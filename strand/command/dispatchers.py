@@ -42,8 +42,6 @@ from strand.ticks import PRICE_SCALE
 if TYPE_CHECKING:
     from strand.alerts.watch import Alert
 
-__all__ = ["MONITORING", "NAME", "alerts", "config", "describe", "metrics", "stat", "top"]
-
 _WRONG = 2
 _PID: Final = click.argument("pid", type=click.IntRange(1))
 _PORT: Final = options_in(ServerOptions)["port"]

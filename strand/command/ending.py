@@ -16,8 +16,6 @@ import click
 from strand.command import starting
 from strand.errors import HandlerError, StrandError
 
-__all__ = ["ended_by", "forget_standard_output", "run_to_its_end"]
-
 _BAD_INPUT: Final = 2
 _NO_MEMORY: Final = "use fewer workers (--workers) or symbols (--symbols), or free some memory: there is not enough"
 

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from strand.diff.rerun import Exact, Narrowed
     from strand.diff.runs import Parting, SymbolParting
 
-__all__ = ["convert", "diff", "gen", "handlers"]
-
 
 #: Text for options that are not given, if it is not empty.
 UNSAID: Final = {"book": "by the feed", "fills": "by the feed"}

@@ -77,8 +77,6 @@ if TYPE_CHECKING:
     from strand.http.dashboard import Dashboard
     from strand.tasks.tasks import Tasks
 
-__all__ = ["dashboard", "http", "listen", "serve"]
-
 #: A feed of ``strand listen``.
 LiveFeed = MoldFeed | WebSocketFeed | KafkaFeed | JoinedFeed
 

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from strand.feeds.opening import FeedOptions
     from strand.feeds.progress_bar import ProgressBar
 
-__all__ = [
-    "NAME", "SECTIONS", "SYMBOLS", "CoreList", "Reads", "SectionedCommand", "StrandCount", "complete_files",
-    "complete_handlers", "complete_settings", "declared", "given_options", "json_option", "logging_to_standard_error",
-    "names", "progress", "ranged", "reading", "say", "show", "source_of", "values_of",
-]  # fmt: skip
-
 
 #: Forms of a handler's name.
 NAME: Final = "NAME|MODULE:FUNCTION"

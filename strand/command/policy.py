@@ -34,11 +34,6 @@ from strand.report.tables import numbers_table
 from strand.spans import span_ns
 from strand.validate import is_number, whole
 
-__all__ = [
-    "MAX_WORKERS", "OVERFLOW", "Arrivals", "Burstiness", "Choice", "Load", "Plan", "Queue", "Target", "blocking",
-    "least_workers", "measure_arrivals", "measure_service", "plan", "policy", "workers_for",
-]  # fmt: skip
-
 #: As many workers as a dispatcher may have.
 MAX_WORKERS: Final = 1024
 #: Share of arrivals that may find a queue of a plan's capacity full.

@@ -30,8 +30,6 @@ from strand.replaying.options import Asked
 from strand.replaying.replay import replay as run_replay
 from strand.replaying.result import ReplayResult
 
-__all__ = ["replay"]
-
 
 def _declared(*names: str, **more: Mapping[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Adds options of ``strand.replay`` as it declares them. ``more``: of an option, other arguments of

@@ -29,12 +29,6 @@ from strand.policies.policy import POLICIES, Policy
 from strand.replaying.options import Asked
 from strand.report.quantities import printable
 
-__all__ = [
-    "OPTIONS", "check_pair", "given_by_symbol", "handling", "keys_of_options", "of_other_policies",
-    "order_of", "ordering", "paced", "policy_arguments", "policy_keywords", "policy_named", "policy_options", "running",
-    "workers",
-]  # fmt: skip
-
 
 def handling(command: Callable[..., None], usual: str = "count") -> Callable[..., None]:
     """Adds the options, as one argument ``handler``. ``usual``: the name of the usual one, or words for it; without

@@ -29,8 +29,6 @@ from strand.report.result_rows import TOP, ResultRows, check_rows_path, check_so
 from strand.report.summary import as_dict, closing_lines
 from strand.tables.columns import Table
 
-__all__ = ["Results", "Writes", "resulting", "writing"]
-
 
 class Shows(NamedTuple):
     """Options of the shown rows: their number, their order, and whether to show all details of the run. ``asked``: any

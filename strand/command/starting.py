@@ -12,8 +12,6 @@ import signal
 from types import FrameType
 from typing import Final
 
-__all__ = ["INTERRUPTED", "begin", "done"]
-
 #: The exit status after Ctrl-C.
 INTERRUPTED: Final = 130
 

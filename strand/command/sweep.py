@@ -44,8 +44,6 @@ from strand.sweeping.result import Place, SweepResult
 from strand.sweeping.run import sweep as run_sweep
 from strand.sweeping.sets import text_of
 
-__all__ = ["runs", "sweep"]
-
 #: Sets that the table shows.
 SHOWN = 20
 _OPTIONS: Final = options_in(run_sweep)

@@ -36,8 +36,6 @@ from strand.validate import path as path_of
 if TYPE_CHECKING:
     from strand.alerts.rules import Rule
 
-__all__ = ["DEFAULT", "FOLLOWS", "OF_SCHEDULERS", "Config", "Entry", "check_file"]
-
 #: Origin of a default value.
 DEFAULT: Final = "default"
 #: Origin of a level's timeout that has to keep between its neighbours.

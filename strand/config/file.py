@@ -34,11 +34,6 @@ from strand.validate import Faults, path, shown, unknown, whole
 if TYPE_CHECKING:
     from strand.alerts.rules import Rule
 
-__all__ = [
-    "MONITORING", "SYMBOLS", "TABLES", "TIMEOUTS", "Checked", "Key", "alerts_of", "checked", "format_of", "keys_of",
-    "lines_of_tables", "read_file", "template",
-]  # fmt: skip
-
 #: Key of a value: ``("worker_pool", "max_workers")``, ``("priorities", "symbols", "AAPL")``.
 Key = tuple[str, ...]
 

@@ -21,8 +21,6 @@ from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.output.records import NO_FEED, NO_SEQUENCE
 
-__all__ = ["Columns", "RecordDifference", "Table", "diff_records", "diff_tables", "open_table"]
-
 #: Some records: a column by name, each of shape (n, ...).
 Columns = dict[str, npt.NDArray[Any]]
 

@@ -32,19 +32,6 @@ from strand.replaying.run import add_feed_column
 from strand.symbols import SymbolTable
 from strand.ticks import FIELDS, joined, picked
 
-__all__ = [
-    "Exact",
-    "Load",
-    "Narrowed",
-    "RecordParting",
-    "Rerun",
-    "Ticks",
-    "handlers_of",
-    "narrow",
-    "narrow_outputs",
-    "open_input",
-]
-
 #: A handler's name, and its options as text.
 Load = tuple[str, Mapping[str, str]]
 

@@ -12,8 +12,6 @@ import numpy as np
 from strand.fixed import dataclass
 from strand.replaying.fingerprint_file import End, Interval, OutputState, SymbolState, read_fingerprints
 
-__all__ = ["OutputParting", "Parting", "SymbolParting", "diff_runs", "to_json"]
-
 
 @dataclass(frozen=True, slots=True)
 class SymbolParting:

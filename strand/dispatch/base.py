@@ -31,8 +31,6 @@ from strand.output.rows import BasketRows, RowMemory, Rows
 from strand.symbols import SymbolTable
 from strand.threads import Inside
 
-__all__ = ["HistoryOf", "Interior", "RunBase", "interior"]
-
 #: Makes the history of some rows.
 HistoryOf = Callable[[Rows], RowHistory]
 

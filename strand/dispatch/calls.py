@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from strand.tasks.retry import RetryPolicy
     from strand.tasks.tasks import Tasks
 
-__all__ = ["Calls", "RunTasks", "SymbolView"]
-
 
 #: Longest single wait of a caller, or of a stop, before it looks how far the run is.
 _SLICE_NS: Final = 20_000_000

@@ -53,30 +53,6 @@ if TYPE_CHECKING:
     from strand.output.sinks import Destination
     from strand.tasks.retry import RetryPolicy
 
-__all__ = [
-    "GROUPS",
-    "MAX_CAPACITY",
-    "DispatcherOptions",
-    "Limits",
-    "Pool",
-    "QueueOptions",
-    "RunOptions",
-    "WorkerCores",
-    "capacities",
-    "check_memory",
-    "check_timed",
-    "chosen",
-    "engine_config",
-    "grouped",
-    "limits_of",
-    "merging_cores",
-    "order_of",
-    "pool_of",
-    "symbol_counts",
-    "worker_cores",
-    "workers_of",
-]
-
 K = TypeVar("K")
 
 #: Upper bounds of publishers, and of a strand's bound.

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from strand.tasks.places import ThreadCounts
     from strand.tasks.tasks import Tasks
 
-__all__ = ["Dispatcher", "Lifecycle"]
-
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 

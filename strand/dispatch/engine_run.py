@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from strand.dispatch.saving import Saving
     from strand.tasks.retry import RetryPolicy
 
-__all__ = ["EngineInterior", "EngineRun", "RunEnd", "engine_interior"]
-
 #: Fate of a record, by counter.
 _FINISHED: Final = slice(COUNTERS.index("handled"), COUNTERS.index("lost") + 1)
 #: Number of failures that a user sees.

@@ -17,8 +17,6 @@ from strand.spans import SpanLike, span_ns, span_text
 from strand.symbols import SymbolTable
 from strand.validate import path
 
-__all__ = ["Guard", "Hold", "Reading", "check_guard", "decide", "marks_of"]
-
 
 class Reading(NamedTuple):
     """Measurement at one moment; None for a value that is not measured. ``cpu``, ``memory`` and ``io_pressure`` are

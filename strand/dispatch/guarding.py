@@ -21,8 +21,6 @@ from strand.logs import Event
 from strand.stats import GuardStatistics
 from strand.threads import Inside
 
-__all__ = ["Guarding", "Meter", "Meters", "cpu_meter", "io_meter", "memory_meter"]
-
 ROOT: Final = Path("/")
 #: Files of a limit and of its use, and the count in memory.stat of memory that the kernel can reclaim by itself.
 _MEMORY: Final = {

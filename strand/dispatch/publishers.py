@@ -23,8 +23,6 @@ from strand.tasks.waits import LOOPS, in_loop
 from strand.threads import NEVER, WAITS_FOR_ITSELF, Deadline
 from strand.validate import seconds
 
-__all__ = ["Publishers"]
-
 #: Longest wait in C before Python looks for signals.
 SLICE_NS = 20_000_000
 #: No positions of records.

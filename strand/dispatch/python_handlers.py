@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from strand.binding.native import Chained
     from strand.output.rows import Rows
 
-__all__ = ["EmittedBatch", "EngineSite", "KeepsObjects", "PythonHandlers", "named_objects", "stop_objects"]
-
 
 class EmittedBatch:
     """Stand-in for a batch whose records have been emitted."""

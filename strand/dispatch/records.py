@@ -20,8 +20,6 @@ from strand.validate import mapping
 if TYPE_CHECKING:
     from strand.feeds.mapping.records import ArrayColumns
 
-__all__ = ["LARGEST_RECORD", "OrderWatch", "RecordReader"]
-
 #: Bytes of the largest record: a block of the engine without its header.
 LARGEST_RECORD = 1984
 _EIGHT_BYTES = ("<i8", "<u8")

@@ -28,18 +28,6 @@ from strand.symbols import SymbolTable
 from strand.threads import WAITS_FOR_ITSELF, Inside
 from strand.validate import is_whole, path, yes_or_no
 
-__all__ = [
-    "Grouping",
-    "Order",
-    "Routing",
-    "StrandsLike",
-    "kinds_of",
-    "kinds_of_units",
-    "priorities_of",
-    "strand_count",
-    "strands_for",
-]
-
 
 def kinds_of_units(
     kind_of_symbol: npt.NDArray[np.uint32], units: npt.NDArray[np.intp] | None

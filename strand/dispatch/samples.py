@@ -30,8 +30,6 @@ from strand.threads import Inside
 if TYPE_CHECKING:
     from strand.tasks.core import Core
 
-__all__ = ["MOST_GROUPS", "PAST_S", "Sampling", "n_counted", "now_dtype", "past_dtype", "tick_figures", "weakly"]
-
 T = TypeVar("T")
 
 #: Interval of samples of the state now, and the number of them that are kept.

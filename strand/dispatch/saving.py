@@ -36,18 +36,6 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.handlers.loading import Assigned
 
-__all__ = [
-    "FORMAT",
-    "SavedState",
-    "SavedSymbol",
-    "Saving",
-    "build",
-    "check_name",
-    "check_objects",
-    "restore_symbols",
-    "saved_symbols",
-]
-
 #: Of the format.
 FORMAT: Final = 1
 

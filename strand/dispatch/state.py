@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from strand.dispatch.samples import Sampling
     from strand.dispatch.watching import Regular
 
-__all__ = ["RunState"]
-
 _FAILED: Final = Event(
     "handler.failed", ".dispatch", "ERROR", "%(error)s", "run", "strand", "symbol", "sequence", "handler"
 )

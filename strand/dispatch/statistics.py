@@ -47,25 +47,6 @@ if TYPE_CHECKING:
     from strand.handlers.base import BoundHandler
     from strand.symbols import SymbolTable
 
-__all__ = [
-    "Attachable",
-    "Counted",
-    "Description",
-    "HandlerDescription",
-    "ShownNames",
-    "choices",
-    "counted_by_policy",
-    "decisions",
-    "described",
-    "facts_of_run",
-    "fair_of_run",
-    "fair_statistics",
-    "say_ended",
-    "say_started",
-    "statistics_of",
-    "statistics_of_run",
-]
-
 
 class Counted(Protocol):
     """Engine to read counters of, in this process or another."""

@@ -19,8 +19,6 @@ from strand.stats import ActiveStatistics, OverloadStatistics
 from strand.threads import Inside
 from strand.validate import whole
 
-__all__ = ["Activating", "Load", "OverloadWatch", "Regular", "decide", "least_of"]
-
 
 class Regular:
     """Calls ``_look`` every ``every_ns`` until the engine stops, or ``end``; then ``_ended``, in any case.

@@ -21,8 +21,6 @@ from strand.errors import ConfigurationError
 from strand.handlers.failures import failure_of
 from strand.tasks.places import Place, Places, Seat, ThreadCounts
 
-__all__ = ["Workers", "pin_here", "pin_thread", "unpin_here", "work"]
-
 
 def pin_thread(thread: Thread, core: int, *, must: bool) -> OSError | None:
     """Pins a thread that has been started. Returns the system's refusal, or raises ConfigurationError for it where the

@@ -35,20 +35,6 @@ if TYPE_CHECKING:
     from strand.handlers.set_context import SetContext
     from strand.handlers.shared_rows import Members, SharedRows
 
-__all__ = [
-    "BindContext",
-    "BoundHandler",
-    "BoundNative",
-    "BoundPython",
-    "FailedSet",
-    "Handler",
-    "HandlerLike",
-    "Shape",
-    "SingleHandler",
-    "TickByTick",
-    "not_callable",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FailedSet:

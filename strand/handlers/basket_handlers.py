@@ -29,8 +29,6 @@ from strand.options import named_options
 from strand.symbols import SymbolTable
 from strand.validate import one_of
 
-__all__ = ["BasketContext", "BasketShape", "basket_handler"]
-
 #: Result of a function for a symbol.
 BasketNames = str | Iterable[str] | None
 

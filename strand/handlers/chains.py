@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from strand.feeds import FeedInfo
     from strand.handlers.compiled.called_again import FailedCall
 
-__all__ = ["ChainHandler", "chain", "chain_dtype"]
-
 
 _ALIGN = 8
 

@@ -19,26 +19,6 @@ from strand.brief import one_line
 from strand.errors import ConfigurationError, PlaceError, RecordTypeError
 from strand.ticks import TICK, TRADE, UNDEF_PRICE
 
-__all__ = [
-    "Call",
-    "Context",
-    "EarlierPartError",
-    "Emit",
-    "EmittingBatch",
-    "FailedOnTick",
-    "SymbolFunctions",
-    "Tick",
-    "Timer",
-    "Trade",
-    "alarm_of",
-    "as_ticks",
-    "as_trades",
-    "places_of",
-    "reader",
-    "records_of",
-    "ticks_until",
-]
-
 _NO_TICKS: Final = np.empty(0, np.int64)
 #: The greatest time: no timer fires then, also where a tick says it.
 _NEVER: Final = 2**63 - 1

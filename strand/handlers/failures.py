@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["Kept", "call_again", "call_of", "describe", "error_of", "failure_of", "failures_of", "place_of", "timer_of"]
-
 
 class KeptRows(Protocol):
     """``strand.output.rows.Rows``."""

@@ -29,24 +29,6 @@ if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
     from strand.symbols import SymbolTable
 
-__all__ = [
-    "ContractMemory",
-    "Contracts",
-    "ContractsLike",
-    "ContractsUsed",
-    "Fills",
-    "Inverse",
-    "On",
-    "check_intervals",
-    "contracts_of",
-    "fills_of",
-    "flags_of",
-    "source_for",
-    "ticks_of",
-    "trades_of",
-    "usual_for",
-]
-
 #: Input of a handler.
 On = Literal["tick", "trade"]
 #: Effect of a fill (action F) on its order.

@@ -21,22 +21,6 @@ from strand.validate import is_whole
 if TYPE_CHECKING:
     from strand.binding.native import Chained
 
-__all__ = [
-    "STATES",
-    "Bar",
-    "Host",
-    "NativePart",
-    "Site",
-    "Top",
-    "Watch",
-    "acting",
-    "check_states",
-    "stand",
-    "tell_changes",
-    "warn_of_unpriced",
-    "watches_of",
-]
-
 
 class TicksSite(Protocol):
     """Place where a handler gets its ticks."""

@@ -34,21 +34,6 @@ if TYPE_CHECKING:
     from strand.feeds import FeedInfo
     from strand.feeds.base import TicksAre
 
-__all__ = [
-    "Assigned",
-    "Makes",
-    "assign_handlers",
-    "configured",
-    "find",
-    "is_jit_disabled",
-    "load_handler",
-    "needs",
-    "not_built_in",
-    "options_of",
-    "resolve",
-    "working_directory_first",
-]
-
 
 def resolve(like: HandlerLike) -> Handler:
     """A handler from a user's value: a handler, which is returned unchanged, the name of a built-in one, or a class

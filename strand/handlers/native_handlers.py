@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from strand.feeds import FeedInfo
 
-__all__ = ["NativeFunctions", "NativeHandler", "SymbolMemory", "native"]
-
 #: The base of all of ctypes' functions, which has no public name.
 _FUNCTION: Final[Any] = ctypes.CFUNCTYPE(None).__base__
 

@@ -22,8 +22,6 @@ from strand.handlers.feed_trades import Contracts, contracts_of
 from strand.handlers.sessions import Sessions
 from strand.spans import span_ns, span_text
 
-__all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
-
 
 class Origin(NamedTuple):
     """Recipe to make a handler again. ``load``: a built-in one's name or ``module:attribute``; None where an option has

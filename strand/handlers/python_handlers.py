@@ -32,19 +32,6 @@ from strand.handlers.turns import BY_KIND, check_taken, sources_of, take_turns
 from strand.options import named_options
 from strand.validate import is_whole
 
-__all__ = [
-    "METHODS",
-    "OBJECT_ROW",
-    "HostedHandler",
-    "ObjectHandler",
-    "PythonHandler",
-    "batch_handler",
-    "functions_of",
-    "is_object_class",
-    "made_by",
-    "object_handler",
-]
-
 
 def _bound(
     handler: HostedHandler, context: BindContext, maker: TradeMaker | None, by_tick: TickByTick | None

@@ -21,8 +21,6 @@ from strand.spans import SpanLike, span_ns
 from strand.validate import mapping, several, text, yes_or_no
 from strand.zones import zone_named
 
-__all__ = ["Sessions", "SessionsLike", "session_table", "sessions_in", "table_in"]
-
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _FIRST, _LAST = dt.date(1970, 1, 2), dt.date(2100, 1, 1)

@@ -14,20 +14,6 @@ from strand.handlers.context import Context, Emit, FailedOnTick, alarm_of, place
 from strand.handlers.state import SET
 from strand.handlers.turns import taking_whole
 
-__all__ = [
-    "Alarms",
-    "Each",
-    "ObjectSetContext",
-    "OneSet",
-    "SetContext",
-    "SetEmit",
-    "SetObjects",
-    "blaming",
-    "numbered",
-    "set_of",
-]
-
-
 #: The attribute of what a handler raised that has the context of the set it was called for.
 _SET_OF: Final = "_strand_set"
 

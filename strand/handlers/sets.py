@@ -33,8 +33,6 @@ from strand.handlers.set_context import (
 from strand.handlers.state import SET, SETS, TIMERS, TURN, Parameters, are_shared, records_of_sets
 from strand.symbols import SymbolTable
 
-__all__ = ["SetShape", "part_with_sets", "with_sets"]
-
 #: Handlers that may be called with many sets.
 Swept = CompiledHandler | ObjectHandler | PythonHandler
 

@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MEMBER", "SPAN", "Members", "SharedObjects", "SharedRows"]
-
 #: A symbol's stretch of ``Members.entries``, and the first of these.
 SPAN: Final = np.dtype([("first", "<u4"), ("end", "<u4"), ("row", "<u4"), ("member", "<u4")])
 #: A row that a symbol shares, and the symbol's place in it.

@@ -20,25 +20,6 @@ from strand.symbols import SymbolTable
 from strand.units import BY_NAME, declare, meaning_of
 from strand.validate import mapping, path
 
-__all__ = [
-    "SET",
-    "SETS",
-    "TIMERS",
-    "TURN",
-    "Parameters",
-    "add_total",
-    "are_shared",
-    "check_attributes",
-    "check_runs",
-    "defaults_of",
-    "name_of",
-    "output_dtypes",
-    "padded",
-    "records_of_sets",
-    "row_dtype",
-    "totals_in",
-]
-
 #: The field of a row that has a record for each set.
 SETS: Final = "sets"
 #: The field of a row that has the timer of each set, in ns; 0: none is set.

@@ -19,8 +19,6 @@ from strand.handlers.context import FailedOnTick, Timer, reader
 from strand.threads import interrupts
 from strand.ticks import BY_NAME, KIND_ORDER, KIND_QUOTE, KIND_STATUS, TICK, TRADE
 
-__all__ = ["BY_KIND", "OF_TICKS", "Source", "Turns", "check_taken", "sources_of", "take_turns", "taking_whole"]
-
 #: Methods for ticks of one kind.
 BY_KIND: Final = {"on_order": KIND_ORDER, "on_quote": KIND_QUOTE, "on_status": KIND_STATUS}
 #: Methods for ticks, in the order of their calls for one tick.

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from strand.alerts.watch import Alerts
     from strand.http.dashboard import Tape
 
-__all__ = ["App"]
-
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 #: The route of requests that none has, and of those that a mounted application answers.

@@ -52,8 +52,6 @@ from strand.tasks.tasks import Tasks
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
 
-__all__ = ["Control"]
-
 _MAX_BODY_BYTES: Final = 64 << 10
 _MAX_LISTED: Final = 1000
 _MAX_STREAMS: Final = 16

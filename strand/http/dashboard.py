@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from strand.outside.attached import Attached
     from strand.replaying.pacing import Pacer
 
-__all__ = ["Dashboard", "Tape"]
-
 #: Time between two looks, and the span of rates: of tasks there is a new sample each second.
 _EVERY_S: Final = 0.2
 _RATES_S: Final = 1.5

@@ -24,8 +24,6 @@ from strand.tasks.tasks import TaskExecutor
 from strand.tasks.waits import blocking
 from strand.threads import LoopCalls
 
-__all__ = ["OUTLET", "Batch", "Exchange", "Gone", "Late", "Outlet"]
-
 #: Entry of a scope: the outlet of a reply that a thread may send in parts.
 OUTLET: Final = "strand.outlet"
 #: Most clients take a part of a reply within that time, and the place of a task is not given away for it.

@@ -25,8 +25,6 @@ from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup
 from strand.tasks.tasks import Tasks
 
-__all__ = ["POLLED", "Front", "HttpStatistics", "add_families", "failure", "of_answer", "response_of"]
-
 #: An application that is mounted in another one has no life of its own.
 _UNAWAITED: Final = Event(
     "http.unawaited",

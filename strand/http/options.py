@@ -9,8 +9,6 @@ from strand.fixed import dataclass
 from strand.options import File, Span, Text, Whole, named_fields, option, read_options
 from strand.spans import SpanLike, span_ns
 
-__all__ = ["AppOptions", "ServerOptions"]
-
 
 @named_fields
 @dataclass(frozen=True, slots=True)

@@ -17,21 +17,6 @@ from strand.logs import CONTEXT
 from strand.tasks.groups import CURRENT_GROUP
 from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, Waiter
 
-__all__ = [
-    "HAS_BODY",
-    "IDS",
-    "ROOT",
-    "Header",
-    "Ids",
-    "Request",
-    "ids_of",
-    "keep_ids",
-    "request_id",
-    "restore",
-    "set_ids",
-    "trace_id",
-]
-
 #: Entries of a scope: whether the request has a body, its ids, and the path at which the application is mounted.
 HAS_BODY: Final = "strand.has_body"
 IDS: Final = "strand.ids"

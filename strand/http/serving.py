@@ -24,8 +24,6 @@ from strand.http.access import STOPPING, TOKENS, Token
 from strand.http.app import App
 from strand.http.options import ServerOptions
 
-__all__ = ["serve", "served"]
-
 #: Interval of looks for connections that came in the moment of the stop.
 _LATE_S: Final = 0.1
 #: Time that the end of an application has beyond that of its requests.

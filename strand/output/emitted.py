@@ -17,8 +17,6 @@ from strand.tables.columns import Column, NumpyPrices, Prices, ShownColumn, Symb
 from strand.tables.tabular import Tabular
 from strand.units import Unit
 
-__all__ = ["EmittedRecords"]
-
 
 class EmittedRecords(Tabular):
     """A structured array of records, shape (n,), whose numbers are exact integers in ``units``.

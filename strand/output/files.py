@@ -30,8 +30,6 @@ from strand.tables.columns import FORMULA_STARTS, Column, Table
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable
 
-__all__ = ["SUFFIXES", "OutputFile", "check_path", "write_csv"]
-
 #: Rows of a row group or record batch, and rows that are put into columns at a time: these fit into a cache.
 GROUP_ROWS, PART_ROWS = 1 << 16, 1 << 12
 

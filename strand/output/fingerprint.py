@@ -27,21 +27,6 @@ if TYPE_CHECKING:
 
     from strand.output.rows import Rows
 
-__all__ = [
-    "Names",
-    "OutputDigest",
-    "RowBytes",
-    "Running",
-    "digest_sum",
-    "fingerprint_of",
-    "fingerprint_of_rows",
-    "layout_of",
-    "packed",
-    "row_digests",
-    "row_head",
-    "row_heads",
-]
-
 DIGEST_BYTES: Final = 16
 #: Ticks that wait to be hashed: to hash a symbol's ticks together costs far less than one by one.
 HELD_TICKS: Final = 1 << 18

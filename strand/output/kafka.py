@@ -14,8 +14,6 @@ from strand.lazy import imported
 from strand.output.emitted import EmittedRecords
 from strand.validate import is_number, one_of, text
 
-__all__ = ["KafkaSink"]
-
 _OWN_SETTINGS: Final = frozenset(("bootstrap.servers", "metadata.broker.list", "enable.idempotence", "acks"))
 #: Time between two polls of the producer while its queue is full, s.
 _LOOK_S: Final = 0.1

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from strand.ticks import joined
 
-__all__ = ["PIECE_BYTES", "Memory", "as_one"]
-
 #: Bytes of a piece: a huge page. It is mapped by one page fault. Those of 512 small pages cost more than copying the
 #: records.
 PIECE_BYTES: Final = 2 << 20

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from strand.brief import one_line
 
-__all__ = ["MAX_COLUMNS", "MAX_ROWS", "MAX_TABLES", "facts_html", "table_html"]
-
 #: Rows and columns of a table, and tables side by side.
 MAX_ROWS: Final = 10
 MAX_COLUMNS: Final = 12

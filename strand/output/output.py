@@ -22,8 +22,6 @@ from strand.tables.tabular import Tabular
 from strand.threads import WAITS_FOR_ITSELF, Bell, Inside, mended
 from strand.units import Unit, undeclared
 
-__all__ = ["Collected", "Output", "output_digests"]
-
 Batch = npt.NDArray[Any]
 
 

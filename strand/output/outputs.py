@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["Outputs"]
-
 #: Seconds between two rounds of the merger: the minimum, the minimum after a round without records, and the maximum.
 #: ``TIMES`` is a minimum too, in units of what it takes to find the frontier: that takes cache lines from the workers.
 #: Records that are merged soon are still in caches, and so are the chunks that are filled next.

@@ -25,18 +25,6 @@ import numpy.typing as npt
 
 from strand.units import COUNT, TIME, declare
 
-__all__ = [
-    "AT_END",
-    "AT_TIMER",
-    "FEED",
-    "HEAD_BYTES",
-    "NO_FEED",
-    "NO_SEQUENCE",
-    "TickFeeds",
-    "merged_dtype",
-    "with_feed",
-]
-
 #: The feed of a tick, or a record, that came from none of the feeds.
 NO_FEED: Final = -1
 

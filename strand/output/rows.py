@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.handlers.shared_rows import Members, SharedRows
 
-__all__ = ["BasketRows", "BusiestBasket", "RowMemory", "Rows", "near_filled"]
-
 _BLOCK_ROWS: Final = 64
 #: Of rows that are copied at a time to see whether they are zeros.
 _LOOK_BYTES: Final = 1 << 20

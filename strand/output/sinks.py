@@ -16,8 +16,6 @@ from strand.handlers.failures import describe
 from strand.output.emitted import EmittedRecords
 from strand.threads import Inside
 
-__all__ = ["Destination", "NamedSink", "Sink", "Sinks", "files_and_sinks"]
-
 
 class Sink(Protocol):
     """Takes the records of one output: ``out={"bars": MySink()}`` of ``strand.Dispatcher`` and ``strand.replay``.

@@ -26,8 +26,6 @@ from strand.tables.columns import Column, NumpyPrices, Table
 from strand.units import Unit, undeclared
 from strand.validate import is_whole, whole
 
-__all__ = ["Attached", "BookLook", "Look", "attach", "view_at", "view_of"]
-
 #: Text of such files' links.
 _LINK: Final = "/memfd:strand (deleted)"
 

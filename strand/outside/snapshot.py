@@ -32,11 +32,6 @@ from strand.stats import (
     percentiles_of,
 )
 
-__all__ = [
-    "FeedFigures", "Figures", "GroupFigures", "KindSnapshot", "LevelFigures", "LineFigures", "Snapshot", "TaskCounts",
-    "snapshot_of",
-]  # fmt: skip
-
 #: Samples by which the workers' busy shares are older than the snapshot.
 _BUSY_BACK: Final = 2
 _ALL: Final = "all"

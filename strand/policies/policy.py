@@ -26,26 +26,6 @@ from strand.spans import Nanoseconds, SpanLike, span_ns, span_text
 from strand.symbols import SymbolTable, check_name
 from strand.validate import did_you_mean, is_whole, nearest, path, shown
 
-__all__ = [
-    "CLASSES",
-    "CLASS_SHIFT",
-    "LEVELS",
-    "POLICIES",
-    "RULES",
-    "Aging",
-    "Fair",
-    "Fifo",
-    "Groups",
-    "Levels",
-    "Policy",
-    "give_policy",
-    "groups_of",
-    "level_name",
-    "level_of",
-    "mark_bits",
-    "policy_config",
-]
-
 
 def mark_bits(name: str, given: Any) -> int:
     """Set of bits for the mark, or marks, that the argument ``name`` was given. Raises ConfigurationError for an

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from strand.caller.run import CallerRun
     from strand.dispatch.dispatcher import Dispatcher
 
-__all__ = ["Day", "DayRecorder"]
-
 
 @dataclass(frozen=True, repr=False)
 class Day:

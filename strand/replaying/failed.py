@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.replaying.options import Asked
 
-__all__ = ["Before", "Rereading", "raise_first", "rereading"]
-
 #: Why ticks may have been dropped before a failure. A tick of a strand that has failed comes after it.
 _BEFORE_A_FAILURE: Final = ("newest", "oldest", "conflated", "shed", "lost")
 

@@ -20,17 +20,6 @@ from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.fixed import dataclass
 
-__all__ = [
-    "VERSION",
-    "End",
-    "Interval",
-    "OutputState",
-    "SymbolState",
-    "dump",
-    "is_fingerprint_file",
-    "read_fingerprints",
-]
-
 #: Of the format. Version 1 had no outputs in its intervals.
 VERSION: Final = 2
 #: Start of a fingerprint file's first line.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from strand.replaying.result import ReplayResult
     from strand.replaying.run_result import RunWarning
 
-__all__ = ["AsOf", "Between", "asof", "between"]
-
 _LOW: Final = declare(INNER, "<u8")
 #: An ``sd_moment_state`` of csrc/measures/moments.h.
 _STATE: Final = [

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from strand.replaying.pacing import Pacer
     from strand.replaying.snapshots import Snapshot
 
-__all__ = ["Asked", "ReplayOptions", "asked_of", "records", "selection", "writes"]
-
 _FLAG = Flag(takes_none=True)
 
 

@@ -20,8 +20,6 @@ from strand.stats import Latency
 from strand.threads import Bell, Clock, installed
 from strand.validate import is_number, whole
 
-__all__ = ["Pacer", "Pacing", "SystemClock"]
-
 #: Length of a wait before it checks whether the pace has been changed, or a signal has come.
 _SLICE_NS: Final = 20_000_000
 #: A sleeper wakes some tens of us late: so much earlier it is woken, and watches the clock.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
     from strand.replaying.options import Asked
 
-__all__ = ["Recorder", "describe_handlers", "describe_source", "run_header"]
-
 
 class Recorder(Stop):
     """Records an interval every so many ticks, and what is left at the end; into a file, if one was asked for.

@@ -10,8 +10,6 @@ from typing import Any
 from strand.fixed import dataclass
 from strand.replaying.run_result import RunResult
 
-__all__ = ["ReplayResult"]
-
 
 @dataclass(frozen=True, repr=False)
 class ReplayResult(RunResult):

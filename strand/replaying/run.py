@@ -53,19 +53,6 @@ if TYPE_CHECKING:
     from strand.replaying.timeline import RowSampler, Timeline
     from strand.replaying.until import Until
 
-__all__ = [
-    "Published",
-    "Run",
-    "Sampler",
-    "Source",
-    "Stops",
-    "Straddling",
-    "add_feed_column",
-    "pinned",
-    "rows_watched",
-    "told_of",
-]
-
 _NOTHING = empty(0)
 #: Seconds between two calls of ``progress`` while nothing is published any more.
 _PROGRESS_S: Final = 0.1

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from strand.replaying.snapshot_tables import Snapshots
     from strand.replaying.timeline import Timeline
 
-__all__ = ["RunResult", "RunWarning", "feed_counts", "warnings_of"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunWarning:

@@ -22,8 +22,6 @@ from strand.units import TIME, meaning_of
 if TYPE_CHECKING:
     from strand.output.rows import Rows
 
-__all__ = ["Changes", "Copies", "Fields", "SnapshotTable", "Snapshots", "Taken"]
-
 Values = Mapping[str, npt.NDArray[Any]]
 
 

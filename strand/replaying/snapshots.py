@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
     from strand.output.rows import Rows
 
-__all__ = ["Snapshot", "SnapshotRecorder", "history_of", "read_snapshot", "snapshot", "snapshots_for"]
-
 
 @dataclass(frozen=True, repr=False)
 class Snapshot:

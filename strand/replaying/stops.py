@@ -5,8 +5,6 @@ from __future__ import annotations
 from strand.feeds import TickBatch
 from strand.validate import MAXIMUM
 
-__all__ = ["Stop"]
-
 
 class Stop:
     """Base of stops, which does nothing. The one loop of a run (``strand.replaying.run``) publishes ticks up to the

@@ -19,8 +19,6 @@ from strand.fixed import dataclass
 from strand.replaying.stops import Stop
 from strand.validate import is_whole
 
-__all__ = ["FIELDS", "RowSampler", "SymbolTimeline", "Timeline"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SymbolTimeline:

@@ -20,9 +20,6 @@ from strand.replaying.stops import Stop
 from strand.symbols import near_symbol
 from strand.validate import is_whole
 
-__all__ = ["Prompt", "Until"]
-
-
 #: Methods that are not called with a tick, but may be called before it.
 _AT_NO_TICK: Final = ("__init__", "on_start", "on_wake", "on_finish", "on_stop")
 

@@ -12,11 +12,6 @@ from strand.fixed import dataclass
 from strand.lazy import imported
 from strand.report.quantities import FeedClock
 
-__all__ = [
-    "DARK", "LIGHT", "PLACEHOLDERS", "Palette", "css", "feed_time_axis", "inline_svg", "matplotlib", "new_figure",
-    "styled",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Palette:

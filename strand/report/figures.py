@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult
     from strand.replaying.timeline import Timeline
 
-__all__ = ["KINDS", "draw", "plot"]
-
 #: Workers that are drawn a strip each; more are drawn as rows of one map.
 STRIPS: Final = 8
 SYMBOLS_SHOWN: Final = 15

@@ -38,8 +38,6 @@ from strand.report.summary import (
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult
 
-__all__ = ["card", "check_page_path", "contents", "page", "write_page"]
-
 ROWS: Final = 10
 #: Of a line of the table of rows.
 LETTERS: Final = 110
@@ -49,6 +47,8 @@ SHOWN: Final = 17
 
 @dataclass(frozen=True)
 class Card:
+    """A figure at the head of the page."""
+
     name: str
     value: str
     unit: str = ""
@@ -57,6 +57,8 @@ class Card:
 
 @dataclass(frozen=True)
 class Table:
+    """A table of the page; ``folded``: the line that opens it."""
+
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     folded: str = ""
@@ -65,6 +67,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
+    """A part of the page, with its figures above its tables."""
+
     id: str
     title: str
     note: str = ""

@@ -22,19 +22,6 @@ from strand.report.quantities import FeedClock, count, prices_of, sizes_of
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult
 
-__all__ = [
-    "bars_of",
-    "columns_of",
-    "draw_bars",
-    "draw_prices",
-    "draw_volume",
-    "has_prices",
-    "scale_top",
-    "step_ns",
-    "volume_by_time",
-    "written_records",
-]
-
 #: Columns of a panel at most, where times are cut into equal steps.
 MAX_STEPS: Final = 60
 #: Steps that a reader can count with, in seconds.

@@ -18,11 +18,6 @@ from strand.zones import zone_named
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
-__all__ = [
-    "UTC_CLOCK", "FeedClock", "clock_of", "count", "duration", "feed_clock", "moment", "prices_of", "printable", "rate",
-    "sizes_of", "text_width",
-]  # fmt: skip
-
 
 def count(n: float) -> str:
     """1200000 as 1.2M."""

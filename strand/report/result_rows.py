@@ -27,11 +27,6 @@ from strand.units import Unit
 if TYPE_CHECKING:
     from strand.output.rows import Rows
 
-__all__ = [
-    "PREFERRED", "TOP", "ResultRows", "ShownField", "check_rows_path", "check_sort", "result_rows", "rows_with_names",
-    "sort_fields", "write_rows",
-]  # fmt: skip
-
 #: Fields that matter most, in this order.
 PREFERRED: Final = (
     "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",

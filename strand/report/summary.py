@@ -21,11 +21,6 @@ from strand.stats import GroupStatistics, Latency, Statistics
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult
 
-__all__ = [
-    "LATENCY_HEADS", "UNDATED", "QueueDepth", "as_dict", "closing_lines", "dropped_ticks", "figures_line",
-    "latency_cells", "latency_rows", "left_ticks", "policy_tables", "queue_depth", "shown_latency", "skipped_as_dict",
-]  # fmt: skip
-
 #: Of the columns of ``latency_cells``.
 LATENCY_HEADS: Final = ("p50", "p90", "p99", "p99.9", "max")
 

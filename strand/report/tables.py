@@ -30,17 +30,6 @@ from strand.report.summary import (
 )
 from strand.stats import Statistics
 
-__all__ = [
-    "TerminalConsole",
-    "latency_table",
-    "numbers_table",
-    "print_info",
-    "print_policy",
-    "print_replay",
-    "print_skipped",
-    "standard_output",
-]
-
 _PLACES: Final = (("byte", "offset"), ("line", "line"))
 
 

@@ -18,8 +18,6 @@ from strand.report.quantities import duration, moment, printable
 from strand.screens.watched import View, Watched, WorkerRow
 from strand.ticks import PRICE_SCALE
 
-__all__ = ["Top"]
-
 _EVERY_S: Final = 1.0
 #: Of tasks there is a new sample each second.
 _RATES_S: Final = 1.5

@@ -17,8 +17,6 @@ from strand.fixed import dataclass
 from strand.outside.attached import Attached
 from strand.outside.snapshot import KindSnapshot, Snapshot
 
-__all__ = ["LevelRow", "StrandRow", "View", "Watched", "WorkerRow"]
-
 #: Strands that one look reads; of more, the next look reads on.
 MOST_STRANDS: Final = 65_536
 #: Symbols of a strand whose names are shown.

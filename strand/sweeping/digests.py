@@ -28,8 +28,6 @@ from strand.handlers.sets import part_with_sets
 from strand.machine import strand_version
 from strand.output.fingerprint import packed
 
-__all__ = ["DIGEST_BYTES", "PythonDigest", "Stamp", "add_written", "code_digest", "file_digest", "stamp_of"]
-
 #: Say all that they are.
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 #: Attributes that every class has, or that have no part in its behaviour.

@@ -42,8 +42,6 @@ from strand.tables.arrow import arrow_file, arrow_table
 from strand.tables.columns import Shown, SymbolNames, Table
 from strand.units import undeclared
 
-__all__ = ["ROWS", "SHORT", "Done", "Dropped", "Emitted", "Job", "Left", "SetRecords", "run_job"]
-
 #: Records that wait to be digested: those of a set together cost far less than one by one.
 HELD_RECORDS: Final = 1 << 16
 

@@ -21,8 +21,6 @@ from strand.sweeping.digests import Stamp
 from strand.sweeping.job import Emitted
 from strand.sweeping.sets import ParameterSet, text_of
 
-__all__ = ["MANIFEST", "Manifest", "SweepRun", "now"]
-
 MANIFEST: Final = "manifest.sqlite"
 #: Changes with the tables below: a file of another version is refused.
 _VERSION: Final = 2

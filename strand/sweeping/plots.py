@@ -15,8 +15,6 @@ from strand.handlers.state import SET
 from strand.lazy import imported
 from strand.report.canvas import LIGHT, Palette, matplotlib, new_figure, styled
 
-__all__ = ["Scores", "plot", "scores_of"]
-
 #: Parameters that are drawn; the others are in the legend.
 PANELS: Final = 4
 #: Largest number of sets that are drawn apart and named in the legend.

@@ -27,8 +27,6 @@ from strand.validate import file_path, whole
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["FILE", "Place", "SweepResult", "SweepTable"]
-
 #: The column that says of which file a record is.
 FILE = "file"
 

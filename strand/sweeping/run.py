@@ -37,8 +37,6 @@ from strand.sweeping.sets import parameter_sets
 from strand.tables.columns import Table
 from strand.validate import callable_of
 
-__all__ = ["Backend", "backend_for", "sweep"]
-
 #: Part of a file's name that a day's date replaces.
 _DATE: Final = "{date"
 

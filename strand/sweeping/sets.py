@@ -10,8 +10,6 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = ["parameter_sets", "text_of"]
-
 ParameterSet = dict[str, Any]
 
 

@@ -23,8 +23,6 @@ import numpy.typing as npt
 from strand.lazy import imported
 from strand.tables.columns import PRICE_DIGITS, Shown, ShownColumn, SymbolNames
 
-__all__ = ["DECIMAL_DIGITS", "arrow_array", "arrow_file", "arrow_table", "taken_texts", "text_array"]
-
 #: A whole price is an i8, which has up to 19 digits.
 DECIMAL_DIGITS: Final = 19
 

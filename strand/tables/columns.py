@@ -21,20 +21,6 @@ from strand.units import NO_SIZE_UNIT, Unit, meaning_of, undeclared, unit_of
 #: A spreadsheet runs a text cell that begins with one of these, or with what follows one of the last two.
 FORMULA_STARTS: Final = "=+-@\t\r"
 
-__all__ = [
-    "FORMULA_STARTS",
-    "PRICE_DIGITS",
-    "Column",
-    "NumpyPrices",
-    "Prices",
-    "Shown",
-    "ShownColumn",
-    "SymbolNames",
-    "Table",
-    "column_names",
-    "with_names",
-]
-
 #: Prices in units of currency as floats or exact decimals, or exact integers in 1e-9.
 Prices = Literal["float", "decimal", "integer"]
 #: The same without decimals, which numpy does not have.

@@ -13,8 +13,6 @@ from strand.tables.columns import Prices
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Tabular", "pandas_frame", "polars_frame"]
-
 
 class Tabular(ABC):
     """Makes tables in natural units of what ``to_arrow`` returns.

@@ -25,8 +25,6 @@ from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, Waiter
 from strand.threads import Bell, Clock, in_main_thread, mended
 from strand.validate import did_you_mean
 
-__all__ = ["Core", "Ending", "task", "task_named"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _functions: dict[str, Callable[..., Any]] = {}

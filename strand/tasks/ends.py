@@ -28,8 +28,6 @@ from strand.stats import TASK_ENDS, Latency, TaskStatistics
 from strand.tasks.future import TaskFuture
 from strand.tasks.options import Ranks, TaskOptions
 
-__all__ = ["MOST_WAITS", "ByPlace", "Count", "Counts", "DeadLetter", "DeadLetters", "PlaceCounts"]
-
 T = TypeVar("T")
 
 #: A list of so many waits is put into its histogram.

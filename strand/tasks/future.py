@@ -51,18 +51,6 @@ from strand.tasks.waits import (
 from strand.threads import Bell, LoopCalls, in_main_thread, interrupts, sleep_until, wake
 from strand.validate import seconds
 
-__all__ = [
-    "CANCELLED_AND_NOTIFIED",
-    "FINISHED",
-    "NOBODY",
-    "OVER",
-    "PENDING",
-    "RUNNING",
-    "Lazy",
-    "TaskFuture",
-    "current_task",
-]
-
 #: The states that ``wait`` and ``as_completed`` of ``concurrent.futures`` know, in their words.
 PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"

@@ -23,18 +23,6 @@ from strand.policies.policy import Groups
 from strand.tasks.waits import CURRENT_TASK, Waiter, begin_wait, end_wait
 from strand.threads import Bell, LoopCalls, interrupts_later, mended
 
-__all__ = [
-    "CURRENT_GROUP",
-    "ENDED",
-    "IN_NO_GROUP",
-    "UNNAMED",
-    "GroupAccounts",
-    "InLoop",
-    "TaskGroup",
-    "noted_wait",
-    "waiter_in_loop",
-]
-
 
 class InLoop:
     """A callback that asyncio adds as to a future of its own: it has to be called in the event loop's thread."""

@@ -19,16 +19,6 @@ from strand.tasks.groups import GroupAccounts, TaskGroup
 from strand.tasks.retry import RetryPolicy
 from strand.validate import callable_of
 
-__all__ = [
-    "Ranks",
-    "TaskKeywords",
-    "TaskOptions",
-    "call_options",
-    "check_retry",
-    "check_wait",
-    "deadline_of",
-]
-
 
 class Ranks:
     """The priorities of tasks under one policy.

@@ -39,20 +39,6 @@ from strand.errors import StoppedError, WouldDeadlockError
 from strand.threads import sleep_exactly
 from strand.ticks import TICK
 
-__all__ = [
-    "ENDED",
-    "MAX_THREADS",
-    "Place",
-    "Places",
-    "Regular",
-    "Seat",
-    "TasksAlone",
-    "ThreadCounts",
-    "Turn",
-    "Work",
-    "seat_here",
-]
-
 
 class Place:
     """A worker of the engine. It is used by the thread that has it. ``core``: the one to which it pins that thread;

@@ -28,8 +28,6 @@ from strand.tasks.options import Ranks, TaskOptions
 from strand.tasks.places import Turn, seat_here
 from strand.threads import Bell, Inside
 
-__all__ = ["Bounds", "Keys", "NativeTask", "Pool", "Table"]
-
 #: Parts of ``queued`` other than that of tasks that wait for a time.
 _PARTS = {"waiting": 0, "retrying": 2}
 _FORKED = "this process is a fork of the one that runs the scheduler: make a scheduler of its own here"

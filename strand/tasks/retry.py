@@ -15,8 +15,6 @@ from strand.spans import SpanLike, span_ns, span_text
 if TYPE_CHECKING:
     import random
 
-__all__ = ["BUSINESS", "ONCE", "SYSTEM", "TRANSIENT", "RetryPolicy"]
-
 TRANSIENT: Final = "transient"
 BUSINESS: Final = "business"
 SYSTEM: Final = "system"

@@ -45,8 +45,6 @@ from strand.threads import Inside
 from strand.ticks import TICK
 from strand.validate import text
 
-__all__ = ["Scheduler", "SchedulerOptions", "config_of", "napoleon"]
-
 #: Tasks that may be there at once. Places that were never used take addresses and no memory.
 _MOST_TASKS: Final = 1 << 24
 #: Groups that may live at a time under Fair. Accounts that were never used take addresses alone, too.

@@ -54,8 +54,6 @@ from strand.tasks.timers import Coroutines, Deadlines, Timer, Timers
 from strand.tasks.waits import CURRENT_TASK, Waiter, numbered, on_behalf_of
 from strand.threads import interrupts, mended
 
-__all__ = ["WITHDRAWN", "Attempts", "Claim", "States", "dropped", "expired"]
-
 _LOGGER: Final = ".tasks"
 _USUAL: Final = RetryPolicy()  # of tasks without a policy: which errors are those of the system
 _SYSTEM_ERROR: Final = Event(

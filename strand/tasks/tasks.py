@@ -34,8 +34,6 @@ from strand.validate import seconds
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-__all__ = ["TaskExecutor", "Tasks", "register_joblib"]
-
 #: Longest single wait of ``shutdown`` before it checks its time limit.
 _SLICE_NS = 50_000_000
 

@@ -23,8 +23,6 @@ from strand.tasks.places import Turn
 from strand.tasks.waits import CURRENT_TASK, Waiter, note_loop
 from strand.threads import Bell, Clock, LoopCalls, mended
 
-__all__ = ["Coroutines", "Deadlines", "Periodic", "Timer", "Timers"]
-
 _LOGGER: Final = ".tasks"
 _TIMER_FAILED: Final = Event("timer.failed", _LOGGER, "ERROR", "a timer of tasks failed")
 _TURN_REFUSED: Final = Event("periodic.refused", _LOGGER, "WARNING", "a periodic turn was refused: %(error)s")

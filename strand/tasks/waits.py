@@ -19,24 +19,6 @@ from strand.tasks.places import Seat, seat_here
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = [
-    "CURRENT_TASK",
-    "ENDING_TASK",
-    "LOOPS",
-    "Waiter",
-    "begin_wait",
-    "blocking",
-    "check_not_in_loop",
-    "checkpoint",
-    "end_wait",
-    "in_loop",
-    "note_loop",
-    "numbered",
-    "on_behalf_of",
-    "wait_as",
-    "waiter_here",
-]
-
 #: Held while one looks for a circle of waits, and enters a wait.
 _WAITS: Final = threading.RLock()
 _NUMBERS: Final = itertools.count(1)

@@ -52,8 +52,6 @@ from strand.fixed import dataclass
 from strand.ticks import limits
 from strand.zones import zone_named
 
-__all__ = ["JOINED", "LONGEST_LINE", "BadLine", "Block", "Cells", "Chosen", "Scratch", "TimeReader", "blocks"]
-
 #: Place of the texts that several columns make together, among those of a block's columns.
 JOINED: Final = -1
 #: Bytes of a line, at most.

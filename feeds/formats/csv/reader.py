@@ -39,8 +39,6 @@ from strand.symbols import check_name
 from strand.validate import unit_power
 from strand.zones import checked_zone
 
-__all__ = ["CsvFeed", "profiles", "recognise"]
-
 _CHUNK_BYTES: Final = 2 << 20
 _DAY_FOLDER: Final = re.compile(r"(?:allstocks_)?\d{8}|\d{4}-\d{2}-\d{2}")
 #: A folder of CoinAPI, above that of an exchange: a day, or an hour of one.

@@ -45,8 +45,6 @@ from strand.feeds.mapping.values import IDS, PRICE_POWER, Target, coarser_price,
 from strand.symbols import NAME_BYTES
 from strand.ticks import FIELDS, KIND_STATUS, UNDEF_PRICE, limits, picked, zeros
 
-__all__ = ["CsvRows", "TickMaker"]
-
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 Array = npt.NDArray[Any]
 #: Reads fields of rows, by name, into a dict.

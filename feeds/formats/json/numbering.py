@@ -21,8 +21,6 @@ from typing import Any, Final, Literal, NamedTuple
 from strand.feeds.mapping.rules import BadRecord, decimal_of, shown
 from strand.fixed import dataclass
 
-__all__ = ["NEXT", "Chain", "Numbering", "Numbers", "SnapshotOf", "Step", "whole_number"]
-
 #: Source of a snapshot: the stream itself, or an answer to a request, which may be older than the stream.
 SnapshotOf = Literal["stream", "rest"]
 #: Numbers with fewer digits need no look at their size.

@@ -81,8 +81,6 @@ from strand.ticks import KIND_NONE, KIND_QUOTE
 from strand.validate import check_depth, unit_power, whole
 from strand.zones import checked_zone
 
-__all__ = ["JsonProfile", "Place", "built_in", "is_message_profile", "read_profile", "recognised"]
-
 #: Keys of fields that only tables of text have, and units of times.
 _NOT_HERE: Final = ("since", "digits", "plus", "later_of", "earlier_of", "running", "both_sides")
 #: The bit of flags by which the reader marks a snapshot, where it is free.

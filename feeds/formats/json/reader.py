@@ -38,8 +38,6 @@ from strand.options import named_options
 from strand.ticks import empty
 from strand.ticks import limits as limits_of
 
-__all__ = ["JsonLinesFeed", "Lines", "MessageFile", "RecordedMessages", "recognise"]
-
 _CHUNK_BYTES: Final = 1 << 18
 _HEAD_BYTES: Final = 1 << 15
 

@@ -29,8 +29,6 @@ from strand.fixed import dataclass
 from strand.symbols import name_problem
 from strand.ticks import UNDEF_PRICE
 
-__all__ = ["OUTER", "PLACES", "Field", "MessageRule", "Path_", "Records", "Values", "at_path", "holds"]
-
 Path_ = tuple[str, ...]
 #: Before a path: it is of the message, though the record has a field of that name.
 OUTER: Final = "^"

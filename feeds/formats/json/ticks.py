@@ -23,8 +23,6 @@ from strand.fixed import dataclass
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, MAX_SEQUENCE, TICK, UNDEF_PRICE, empty
 from strand.validate import check_depth
 
-__all__ = ["EVENTS", "FeedEvent", "JsonTicks", "OfMessages", "parsed"]
-
 #: The newest events that a feed keeps.
 EVENTS: Final = 1_000
 _COUNTS: Final = (

@@ -47,10 +47,6 @@ from strand.feeds.mapping.rules import bar_ns, bar_span
 from strand.feeds.mapping.values import Column, either, mapped
 from strand.ticks import FIELDS
 
-__all__ = [
-    "DatabentoSource", "Dialect", "FreqtradeSource", "NautilusSource", "freqtrade_kind", "is_databento", "is_nautilus",
-]  # fmt: skip
-
 Array = npt.NDArray[Any]
 
 _CORNERS: Final = ("open", "high", "low", "close")

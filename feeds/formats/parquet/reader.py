@@ -61,8 +61,6 @@ from strand.symbols import NAME_BYTES, check_name
 from strand.ticks import empty, picked
 from strand.validate import unit_power
 
-__all__ = ["ParquetFeed", "recognise"]
-
 _SPARE: Final = 65536
 _COUNTS: Final = (
     "rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "sequences_left_out", "row_groups_passed_over",

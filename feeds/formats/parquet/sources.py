@@ -22,11 +22,6 @@ from strand.feeds.io.sources import InflateLimits, InputStream, ObjectStream
 from strand.feeds.io.stores import ObjectFile, object_at
 from strand.feeds.io.streams import RawStream, open_stream
 
-__all__ = [
-    "ARROW_MAGIC", "ArrowSource", "Expansion", "IpcSource", "KeepsGroup", "check_row_group", "chunks_of", "first_line",
-    "is_arrow_stream", "names_of", "needs_its_end",
-]  # fmt: skip
-
 #: Bytes that a row takes at least, whatever its pages or buffers hold.
 VALUE_BYTES: Final = 8
 

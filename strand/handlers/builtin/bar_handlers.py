@@ -28,25 +28,6 @@ if TYPE_CHECKING:
     from strand.binding.books import Tapes
     from strand.feeds import FeedInfo
 
-__all__ = [
-    "BAR",
-    "BARS_ROW",
-    "BAR_AUCTION",
-    "BAR_BOUNDED",
-    "BAR_CUT",
-    "BAR_EMPTY",
-    "BAR_HALVES",
-    "BAR_OUTSIDE",
-    "BAR_PARTIAL",
-    "IMBALANCE_BARS",
-    "IMBALANCE_BARS_ROW",
-    "QUOTE_BAR",
-    "QUOTE_BARS_ROW",
-    "bars",
-    "imbalance_bars",
-    "quote_bars",
-]
-
 #: ``flags`` of a bar: the run ended first; no trade; its session ended before it was full; outside of sessions; of
 #: crosses after a session.
 BAR_PARTIAL: Final = 1

@@ -19,8 +19,6 @@ from strand.validate import one_of, whole
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
-__all__ = ["BOOK_ROW", "book", "book_row", "depth", "depth_row"]
-
 _SEEN = {"ticks": 1}
 _COUNT4 = declare(COUNT, "<i4")
 

@@ -13,8 +13,6 @@ from strand.handlers.native_handlers import NativeHandler
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
 from strand.validate import whole
 
-__all__ = ["COUNT_ROW", "SPIN_ROW", "count", "spin"]
-
 _SEEN = {"ticks": 1}
 
 COUNT_ROW = np.dtype(

@@ -15,8 +15,6 @@ from strand.handlers.base import Handler
 from strand.handlers.options import Option, Origin, options_of_function
 from strand.options import named_options
 
-__all__ = ["Builtin", "built_in"]
-
 P = ParamSpec("P")
 H = TypeVar("H", bound=Handler)
 

@@ -15,8 +15,6 @@ from strand.handlers.builtin.tape import TOP, Tape
 from strand.handlers.feed_trades import Fills
 from strand.units import COUNT, LETTER, PRICE, SIZE, TIME, declare, prefixed
 
-__all__ = ["BBO", "BBO_ROW", "TRADES", "TRADES_ROW", "bbo", "trades"]
-
 _CHANGED: Final = {"changes": 1}
 _TRADED: Final = {"trades": 1}
 #: The number of an order or a match, null in tables where there is none.

@@ -36,24 +36,6 @@ from strand.units import (
 )
 from strand.validate import one_of, whole
 
-__all__ = [
-    "IMBALANCE",
-    "IMBALANCE_ROW",
-    "SPREAD",
-    "SPREAD_ROW",
-    "TRADE_STATS",
-    "TRADE_STATS_ROW",
-    "VOLATILITY",
-    "VOLATILITY_ROW",
-    "VWAP",
-    "VWAP_ROW",
-    "imbalance",
-    "spread",
-    "trade_stats",
-    "volatility",
-    "vwap",
-]
-
 # ---- rows, and records of intervals
 
 #: An interval's span, its end not in it; and, last, whether the run ended first (1).

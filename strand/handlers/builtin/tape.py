@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from strand.feeds import FeedInfo
 
-__all__ = ["FILLS", "STRETCH", "TOP", "Tape"]
-
 FILLS: Final = ("reduce", "report")
 
 #: The best bid and ask in a row: prices in 1e-9, ``UNDEF_PRICE`` where a side is empty, all 0 before the first quote.

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from strand.handlers.state import Parameters
     from strand.symbols import SymbolTable
 
-__all__ = [
-    "Before",
-    "FailedCall",
-    "PlainClock",
-    "PlainFields",
-    "PlainOutputs",
-    "PlainRow",
-    "codes_of",
-    "line_of",
-    "trade_of",
-]
-
 
 class Before(Protocol):
     """The input of a run, read again up to the tick that a handler failed on."""

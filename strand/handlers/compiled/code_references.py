@@ -10,8 +10,6 @@ from importlib.util import resolve_name
 from types import CodeType, ModuleType
 from typing import Any, Final
 
-__all__ = ["add_code", "imported_in", "referred_to"]
-
 #: Look up a name outside of the function. In a class that a function makes the last two do.
 _GLOBAL: Final = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _CELL: Final = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")

@@ -25,34 +25,6 @@ from strand.handlers.state import SET
 from strand.ticks import TICK, UNDEF_PRICE
 from strand.units import meaning_of
 
-__all__ = [
-    "TOTAL_TYPE",
-    "AttributeTemplate",
-    "ask",
-    "cgutils",
-    "clock_at",
-    "clock_type",
-    "emit_at",
-    "emit_type",
-    "first_of",
-    "forget_yield",
-    "infer_getattr",
-    "intrinsic",
-    "lower_cast",
-    "lower_getattr_generic",
-    "lower_setattr_generic",
-    "models",
-    "overload",
-    "overload_attribute",
-    "overload_method",
-    "record_type",
-    "register_jitable",
-    "register_model",
-    "signature",
-    "types",
-    "yields",
-]
-
 cgutils: Any = numba.core.cgutils
 types: Any = numba.core.types
 intrinsic: Any = numba.extending.intrinsic

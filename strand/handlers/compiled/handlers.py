@@ -35,16 +35,6 @@ from strand.handlers.state import (
 from strand.options import named_options
 from strand.ticks import TICK, TRADE
 
-__all__ = [
-    "CompiledHandler",
-    "arguments_of",
-    "compile_function",
-    "explain",
-    "handler",
-    "numba_module",
-    "uncompiled",
-]
-
 _NOISE = re.compile(r"^(Failed in \w+ mode pipeline|During:|There are \d+ candidate|File \"|\s*<source elided>)")
 _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:at|from) (?P<path>\S+) \((?P<at>\d+)\)')
 

@@ -45,23 +45,6 @@ from strand.handlers.compiled.context import (
 from strand.handlers.shared_rows import MEMBER, SPAN
 from strand.handlers.state import SET, SETS, TIMERS, TURN
 
-__all__ = [
-    "FunctionCache",
-    "SetRow",
-    "add_function",
-    "check_comparisons",
-    "entry_of",
-    "make_finish",
-    "make_loop",
-    "make_loop_of_shared_rows",
-    "make_wake",
-    "record_at",
-    "set_of",
-    "set_row_type",
-    "tables_of",
-    "timer_of",
-]
-
 
 class SetRow(types.Type):
     """``own``: the record of a set. ``whole``: the symbol's, which the sets lie in, and the rows of those before.

@@ -219,6 +219,7 @@ KINDS: dict[str, Kind] = {
             f",11667.5,{_amount(rng)}"
         ),
         ref.tardis_book,
+        ends=True,
     ),
     "tardis-quotes": Kind(
         "quotes.csv", f"{_TARDIS},ask_amount,ask_price,bid_price,bid_amount", _quote_line, ref.tardis_quote
@@ -797,6 +798,8 @@ KINDS |= {
         "time_exchange;time_coinapi;is_buy;update_type;entry_px;entry_sx;order_id",
         _coinapi_level,
         ref.coinapi_book,
+        keeps=True,
+        ends=True,
         delimiter=";",
         symbol="BINANCE_SPOT_BTC_USDT",
     ),
@@ -809,6 +812,7 @@ KINDS |= {
         + "|date|staff",
         _twse_line,
         ref.twse,
+        keeps=True,
         header=False,
         delimiter="|",
         widths=(6, 12, 1, 1, 1, 1, 6, 8, 1, 1, *(6, 8) * 5, 1, 1, *(6, 8) * 5, 8, 2),
@@ -931,7 +935,7 @@ KINDS |= {
         header=False,
         symbol="IVE",
     ),
-    "ctp-snapshots": Kind("20260109.csv", _CTP_TITLES, lambda _, at: _CTP[at], ref.ctp),
+    "ctp-snapshots": Kind("20260109.csv", _CTP_TITLES, lambda _, at: _CTP[at], ref.ctp, keeps=True),
 }
 
 

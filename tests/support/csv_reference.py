@@ -26,12 +26,15 @@ Tick = dict[str, object]
 @dataclass(frozen=True)
 class Kind:
     """A profile's made-up file: its name, its columns' titles, how a line is made and what tick it is. Titles and lines
-    are as in the file. ``symbol``: where all lines have the same, else None. ``options``: what the reader needs."""
+    are as in the file. ``symbol``: where all lines have the same, else None. ``options``: what the reader needs.
+    ``keeps``: ``tick`` makes the function of a line, which keeps what one file said so far. ``ends``: see with_ends."""
 
     file: str
     titles: str
     line: Callable[[random.Random, int], str]
-    tick: Callable[[Row], Tick | list[Tick]]
+    tick: Callable[..., Any]
+    keeps: bool = False
+    ends: bool = False
     header: bool = True
     delimiter: str = ","
     encoding: str = "utf-8"
@@ -58,14 +61,14 @@ def text_of(kind: Kind, lines: list[list[str]], ends: str = "\n") -> bytes:
 
 def reference(kind: Kind, data: bytes) -> list[Tick]:
     """The ticks of a file, as dicts, ``symbol`` among them."""
-    ticks, tick_of = [], kind.tick(None) if kind.tick in (ctp, coinapi_book, twse) else kind.tick
-    text = data.decode(kind.encoding).removeprefix(kind.above).partition("\ndataversion\n")[0]
+    ticks, tick_of = [], kind.tick() if kind.keeps else kind.tick
+    text = data.decode(kind.encoding).removeprefix(kind.above).removesuffix(kind.footer)
     rows: Iterator[list[str]] = csv.reader(io.StringIO(text, newline=""), delimiter=kind.delimiter)
     if kind.widths:
         rows = (_cells_of(line, kind.widths) for line in text.splitlines())
     if kind.header:
         next(rows)
-    for number, values in enumerate((row for row in rows if row and row[0] != "END"), 1):
+    for number, values in enumerate(filter(None, rows), 1):
         made = tick_of(dict(zip(kind.columns, values, strict=False)))
         for own in made if isinstance(made, list) else [made]:
             tick: Tick = {"sequence": number, "order_id": 0, "ref_id": 0, "publisher_id": 0, "flags": 0, "depth": 0}
@@ -74,7 +77,7 @@ def reference(kind: Kind, data: bytes) -> list[Tick]:
             tick.setdefault("ts_recv", tick.get("ts_event"))
             tick.setdefault("ts_event", tick["ts_recv"])
             ticks.append(tick)
-    return with_ends(ticks) if kind.tick in (tardis_book, coinapi_book) else ticks
+    return with_ends(ticks) if kind.ends else ticks
 
 
 def _cells_of(line: str, widths: Sequence[int]) -> list[str]:
@@ -719,7 +722,7 @@ def coinapi_quote(row: Row) -> Tick:
     return _coinapi(row) | _quote_of(row, ("bid_px", "bid_sx", "ask_px", "ask_sx"), 10**8, zero_is_none=False)
 
 
-def coinapi_book(_: Any = None) -> Any:
+def coinapi_book() -> Callable[[Row], Tick]:
     """A reader of one file: it keeps what each price has, and the message whose snapshot began the book."""
     book: dict[tuple[str, Decimal], Decimal] = {}
     message: list[Any] = [None, False]
@@ -820,7 +823,7 @@ def kibot_tick(row: Row) -> list[Tick]:
     return [*quote, _plain_trade(when, row["price"], int(row["size"]))]
 
 
-def ctp(_: Any = None) -> Any:
+def ctp() -> Callable[[Row], list[Tick]]:
     """A reader of one file: it keeps the total of each instrument, and the trading day that it is of."""
     totals: dict[str, tuple[dt.date, int]] = {}
 
@@ -862,7 +865,7 @@ def ctp(_: Any = None) -> Any:
     return snapshot
 
 
-def twse(_: Any = None) -> Any:
+def twse() -> Callable[[Row], list[Tick]]:
     """A reader of one file: it keeps the lots of each security so far."""
     totals: dict[str, int] = {}
 

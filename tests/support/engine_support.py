@@ -186,6 +186,19 @@ def subsequence(part: Sequence[int], whole: Sequence[int]) -> bool:
 
 def native_gate(library: Path) -> tuple[Handler, npt.NDArray[np.uint64]]:
     """A C handler that stands still at ticks whose action is W until the number it comes with is set to 1."""
-    gate = np.zeros(1, np.uint64)
-    params = int(gate.ctypes.data).to_bytes(8, "little")
-    return native(library, "on_gate", state=PAIR_ROW, params=params), gate
+    return _native_with(library, "on_gate", [0])
+
+
+def native_halt(library: Path, at: int, **options: Any) -> tuple[Handler, npt.NDArray[np.uint64]]:
+    """A C handler that counts ticks and adds up sizes. At a symbol's tick ``at`` it sets the second of the numbers it
+    comes with, and stands still until the third one is set to 1."""
+    return _native_with(library, "on_halt", [at, 0, 0], **options)
+
+
+def _native_with(
+    library: Path, name: str, numbers: list[int], **options: Any
+) -> tuple[Handler, npt.NDArray[np.uint64]]:
+    """A C handler that has the address of numbers, and these."""
+    shared = np.array(numbers, np.uint64)
+    params = int(shared.ctypes.data).to_bytes(8, "little")
+    return native(library, name, state=PAIR_ROW, params=params, **options), shared

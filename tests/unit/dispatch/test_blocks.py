@@ -16,7 +16,7 @@ import alarms
 import itch_reference
 import numpy as np
 import pytest
-from engine_support import PAIR_ROW, balanced
+from engine_support import PAIR_ROW, balanced, native_halt
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -250,9 +250,7 @@ def test_the_first_fault_is_raised_at_its_byte_with_all_ticks_before_it(day: Pat
 
 def changed(path: Path, c_handlers: Path, at: int, change: Callable[[], object]) -> tuple[str, strand.ReplayResult]:
     """A file in blocks that is changed when a symbol has so many ticks; what is said of it."""
-    halt, found = np.array([at, 0, 0], np.uint64), []
-    params = int(halt.ctypes.data).to_bytes(8, "little")
-    halts = native(c_handlers, "on_halt", state=PAIR_ROW, never_publishes=True, params=params)
+    (halts, halt), found = native_halt(c_handlers, at, never_publishes=True), []
 
     def run() -> None:
         try:

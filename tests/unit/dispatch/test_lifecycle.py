@@ -17,10 +17,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import PAIR_ROW, balanced, counting, run_python, ticks_for, wait_until, worker_threads
+from engine_support import (
+    balanced,
+    counting,
+    native_gate,
+    native_halt,
+    run_python,
+    ticks_for,
+    wait_until,
+    worker_threads,
+)
 
 import strand
-from strand import Dispatcher, batch_handler, native
+from strand import Dispatcher, batch_handler
 from strand.dispatch.configuration import Pool
 from strand.errors import BackpressureError, StoppedError
 
@@ -85,9 +94,7 @@ def test_stopping_without_draining_ends_at_the_visit_under_way() -> None:
 
 
 def test_a_drain_with_a_time_limit_gives_up_and_a_later_one_finishes(c_handlers: Path) -> None:
-    gate = np.zeros(1, np.uint64)
-    params = int(gate.ctypes.data).to_bytes(8, "little")
-    handler = native(c_handlers, "on_gate", state=PAIR_ROW, params=params)
+    handler, gate = native_gate(c_handlers)
     with Dispatcher(2, handler, workers=1, cores=None, publisher_drains=False) as d:
         assert d.drain(timeout_s=0)
         ticks = ticks_for([0])
@@ -105,13 +112,11 @@ def test_a_drain_with_a_time_limit_gives_up_and_a_later_one_finishes(c_handlers:
 
 
 def test_a_stop_with_a_time_limit_abandons_what_is_left_and_waits_for_the_visit(c_handlers: Path) -> None:
-    gate = np.array([1, 0, 0], np.uint64)  # the first tick says that it came, and waits
-    params = int(gate.ctypes.data).to_bytes(8, "little")
-    handler = native(c_handlers, "on_halt", state=PAIR_ROW, params=params)
+    handler, halt = native_halt(c_handlers, 1)
     d = Dispatcher(2, handler, workers=1, cores=None, publisher_drains=False, budget_ticks=1).start()
     d.publish(ticks_for([0, 0, 0]))
-    wait_until(lambda: gate[1] == 1)
-    with once_it_stops(d, lambda: gate.__setitem__(2, 1)):
+    wait_until(lambda: halt[1] == 1)
+    with once_it_stops(d, lambda: halt.__setitem__(2, 1)):
         assert d.stop(timeout_s=0.01) is False
     s = d.statistics()
     assert (s.handled + s.dropped["abandoned"], s.pending) == (3, 0)

@@ -17,6 +17,7 @@ from engine_support import (
     balanced,
     beside,
     in_threads,
+    native_gate,
     spin_rows,
     ticks_for,
     wait_until,
@@ -133,8 +134,7 @@ def test_waves_of_ten_thousand_are_each_handled_to_the_last(idle: str) -> None:
 
 @pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
 def test_two_thousand_quick_symbols_are_done_while_a_slow_one_still_runs(c_handlers: Path, idle: str) -> None:
-    gate = np.zeros(1, np.uint64)
-    slow = native(c_handlers, "on_gate", state=PAIR_ROW, params=int(gate.ctypes.data).to_bytes(8, "little"))
+    slow, gate = native_gate(c_handlers)
     symbols = 2_001
     handlers = {"#0": slow, "*": native(c_handlers, "on_sum", state=PAIR_ROW)}
     with Dispatcher(

@@ -13,7 +13,7 @@ from dataclasses import field
 from decimal import Decimal
 from functools import lru_cache
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
     "TickBatch", "TicksAre", "batches_from", "files_read", "files_written", "follow_run", "inflates", "is_glob",
-    "is_live", "live_counts_of", "names_like", "numbered", "passed_ns", "shown_ticks", "skipped_of", "state_of",
-    "tick_feeds_of", "usual_flags",
+    "is_live", "live_counts_of", "merges_in_blocks", "names_like", "numbered", "passed_ns", "shown_ticks",
+    "skipped_of", "state_of", "tick_feeds_of", "usual_flags",
 ]  # fmt: skip
 
 #: Characters of a path that a line shows.
@@ -644,6 +644,12 @@ def files_written(feed: Feed) -> Sequence[str]:
 def is_live(feed: Feed) -> bool:
     """``BaseFeed.is_live`` of any feed."""
     return bool(getattr(feed, "is_live", False))
+
+
+def merges_in_blocks(feed: Feed) -> bool:
+    """True if blocks may take ticks of the feed's files (``MergedFeed.merges_in_blocks``). Its own class has to say so:
+    a feed of one's own may hand on the attributes of another one, whose batches it changes."""
+    return hasattr(type(feed), "merges_in_blocks") and bool(cast(Any, feed).merges_in_blocks)
 
 
 def passed_ns(feed: Feed) -> int | None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from strand.binding.merge import UNMAPPED
 from strand.errors import ConfigurationError
-from strand.feeds.base import Feed, FeedInfo, Selection, TickBatch
+from strand.feeds.base import Feed, FeedInfo, Selection, TickBatch, merges_in_blocks
 from strand.feeds.merge.selected import SelectedFeed
 from strand.ticks import clear_records
 from strand.zones import zone_named
@@ -275,9 +275,7 @@ class DatedFeed(SelectedFeed):
     @property
     def merges_in_blocks(self) -> bool:
         """See ``MergedFeed``."""
-        theirs: Any = self._feed
-        of_its_own = hasattr(type(theirs), "merges_in_blocks") and type(self).batches is DatedFeed.batches
-        return bool(of_its_own and theirs.merges_in_blocks)
+        return type(self).batches is DatedFeed.batches and merges_in_blocks(self._feed)
 
     def reading(self) -> DatedReading:
         """See ``MergedFeed``."""

@@ -25,6 +25,7 @@ from strand.feeds.base import (
     files_read,
     files_written,
     is_live,
+    merges_in_blocks,
     skipped_of,
 )
 from strand.feeds.mapping.events import roll_text
@@ -375,7 +376,7 @@ class MergedFeed(BaseFeed):
         feeds = self._feeds
         if type(self).batches is not MergedFeed.batches or not 1 < len(feeds) <= MOST_FILES or self._reorder_ns:
             return False
-        if not all(hasattr(type(feed), "merges_in_blocks") and cast(Any, feed).merges_in_blocks for feed in feeds):
+        if not all(map(merges_in_blocks, feeds)):
             return False
         rolls = RollsBetween(feeds, dated=self._dated)
         return not (self._new_days() is not None or self._may_roll(rolls) or self._ends_to_set())

@@ -23,7 +23,15 @@ from strand.dispatch.base import interior
 from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, FeedError, RecordTypeError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.base import batches_from, follow_run, inflates, passed_ns, skipped_of, tick_feeds_of
+from strand.feeds.base import (
+    batches_from,
+    follow_run,
+    inflates,
+    merges_in_blocks,
+    passed_ns,
+    skipped_of,
+    tick_feeds_of,
+)
 from strand.feeds.formats.decoded import DecodedFeed, Reading
 from strand.feeds.merge.selected import are_wanted, feeds_of_batch, unknown_symbol
 from strand.fixed import dataclass
@@ -630,8 +638,7 @@ class Source:
             self.feeds = feed.takes_feeder(in_blocks=in_blocks)
             self.goes_in_blocks = self.feeds
             self._batches = feed.reading(in_blocks=in_blocks, limit=limit)
-        # A feed of one's own may hand on the attributes of another one, whose batches it changes.
-        elif position == 0 and hasattr(type(feed), "merges_in_blocks") and cast("MergedFeed", feed).merges_in_blocks:
+        elif position == 0 and merges_in_blocks(feed):
             self.goes_in_blocks = True
             self._batches = cast("MergedFeed", feed).reading()
         else:

@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
@@ -72,8 +73,8 @@ def _split(url: str) -> tuple[str, str]:
 
 
 def _store(root: str) -> Any:
-    made = imported("obstore.store", "stores", f"reading {root.partition(':')[0]}:// objects")
     scheme = root.partition(":")[0]
+    made = imported("obstore.store", "stores", f"reading {scheme}:// objects")
     endpoint = os.environ.get(_ENDPOINTS[scheme], "") if scheme in _ENDPOINTS else root
     options: Any = {"timeout": f"{TIMEOUT_S}s", "allow_http": endpoint.startswith("http://")}
     retries: Any = {
@@ -244,13 +245,12 @@ class ObjectFile(io.RawIOBase):
     """An object as a file that seeks, for readers of parts of it.
 
     ``plan`` names the ranges that will be read. They come in pieces, of which a few are under way ahead of the reader,
-    and the latest ``PARTS_KEPT`` are kept. ``fault``: the error of the store, which a library between may hide.
+    and the latest ``PARTS_KEPT`` are kept.
     """
 
     def __init__(self, found: StoredObject) -> None:
         super().__init__()
         self.object, self.size = found, found.size
-        self.fault: FeedError | None = None
         self._at = 0
         self._planned: list[tuple[int, int]] = []
         self._kept: OrderedDict[tuple[int, int], Future[bytes]] = OrderedDict()
@@ -290,15 +290,10 @@ class ObjectFile(io.RawIOBase):
             known = (each for each in self._kept if each[0] <= at < each[1])
             wanted = next(known, (at, min(max(end, at + FIRST_BYTES), self.size)))
             self._ask(wanted)
-        try:
+        with suppress(CancelledError):
             if not self._ended:
                 return wanted[0], self._kept[wanted].result()
-            raise CancelledError
-        except CancelledError:
-            self.fault = FeedError("the feed was closed while it was being read", path=self.object.url)
-        except FeedError as error:
-            self.fault = error
-        raise self.fault
+        raise FeedError("the feed was closed while it was being read", path=self.object.url)
 
     def _ask(self, piece: tuple[int, int]) -> None:
         if piece not in self._kept:

@@ -184,7 +184,7 @@ class ParquetSource(ArrowSource):
                 chunks = [self._chunks[number][at] for at in places]
                 check_row_group(pread, chunks, group.num_rows, expansion, number)
                 batches = file.iter_batches(batch_rows, row_groups=[number], columns=list(columns), use_threads=False)
-                while (batch := self._next(batches, number, pages)) is not None:
+                while (batch := self._next(batches, number)) is not None:
                     yield first, batch
                     first += batch.num_rows
                 if first != row:
@@ -203,12 +203,10 @@ class ParquetSource(ArrowSource):
         file.plan([(file.size - FOOTER_BYTES, file.size)])
         return file
 
-    def _next(self, batches: Iterator[Any], group: int, file: ObjectFile | BinaryIO) -> Any:
+    def _next(self, batches: Iterator[Any], group: int) -> Any:
         try:
             batch = next(batches, None)
         except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
-            if isinstance(file, ObjectFile) and file.fault is not None:
-                raise file.fault from None
             raise FormatError(f"row group {group} cannot be read: {first_line(error)}", path=self._path) from None
         for column in () if batch is None else batch.columns:
             if not _stays_within(column):
@@ -225,8 +223,6 @@ class ParquetSource(ArrowSource):
         except FileNotFoundError:
             raise FeedError("there is no such file", path=self._path) from None
         except (OSError, ValueError, OverflowError, MemoryError, NotImplementedError) as error:
-            if isinstance(raw, ObjectFile) and raw.fault is not None:
-                raise raw.fault from None
             size = raw.seek(0, os.SEEK_END)
             raw.seek(max(0, size - 4))
             if raw.read(4) not in (PARQUET_MAGIC, b"PARE"):

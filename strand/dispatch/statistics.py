@@ -211,9 +211,8 @@ def _why(
     if told["reason"] is not None:
         return no_blocks(told["reason"])
     unfit = (
-        "blocks take plain files of ITCH and DBN, merges of them without outputs, and without days but those of DBN, "
-        "in runs that stop nowhere, and calls of 32,768 ticks and more, with 'auto' only for handlers without "
-        "outputs, timers and ends: there was none of these"
+        "nothing was fit for blocks: they take plain files of ITCH and DBN, merges of these, and calls of 32,768 ticks "
+        "and more, and docs/blocks.md has the conditions of each"
     )
     if told["refused"]:
         unfit = f"blocks did not begin, {several(told['refused'], 'time')}: a strand was busy, paused or quarantined"

@@ -662,7 +662,7 @@ def test_ticks_that_never_fit_blocks_are_no_trial_of_them() -> None:
         d.drain()
         told = d.statistics().ingest
     assert (told.way, told.runs, told.lag_blocks, told.homes) == ("publish", 0, None, None)
-    assert told.why.startswith("ingest='blocks' was given, but blocks take plain files")
+    assert told.why.startswith("ingest='blocks' was given, but nothing was fit for blocks: they take plain files")
 
 
 def test_slots_homes_and_lag_are_seen_from_outside_while_a_home_is_slow() -> None:

@@ -265,8 +265,10 @@ def listen(
     """
     wanted, record = names(symbols), next(iter(feed.writes), None)
     line = feed.live if isinstance(feed, JoinedFeed) else feed
-    if (state is None and every_s is not None) or (state is not None and wanted is not None):
-        raise click.UsageError("--every-s needs --state" if state is None else "--symbols does not go with --state")
+    if state is None and every_s is not None:
+        raise click.UsageError("--every-s needs --state")
+    if state is not None and wanted is not None:
+        raise click.UsageError("--symbols does not go with --state")
     results.check(handler, feed)
     check_outputs(results.files, feed, symbols=wanted)
 

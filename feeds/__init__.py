@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from strand.lazy import loading
 
@@ -19,20 +19,14 @@ if TYPE_CHECKING:
     from strand.feeds.opening import open as open  # noqa: A004
     from strand.feeds.opening import read_symbols as read_symbols
 
-
-_NAMES: Final = {
-    "base": "BaseFeed Feed FeedInfo Flags Selection TickBatch",
-    "io.sources": "InflateLimits",
-    "live.join": "join",
-    "merge.adjustments": "adjusted",
-    "opening": "open read_symbols",
-}
-_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
-
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
-    __all__ = list(_MODULES)
-    __getattr__ = loading(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted(_MODULES)
+    __all__, __getattr__, __dir__ = loading(
+        __name__,
+        {
+            "base": "BaseFeed Feed FeedInfo Flags Selection TickBatch",
+            "io.sources": "InflateLimits",
+            "live.join": "join",
+            "merge.adjustments": "adjusted",
+            "opening": "open read_symbols",
+        },
+    )

@@ -23,9 +23,13 @@ def imported(module: str, extra: str, feature: str = "") -> Any:
         raise MissingExtraError(feature or f"a table of {package}", package, extra) from error
 
 
-def loading(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package whose public names are loaded on their first use, so that a run imports what it
-    uses alone. ``modules``: the module of each name, within the package."""
+def loading(
+    package: str, names: Mapping[str, str]
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """The ``__all__``, ``__getattr__`` and ``__dir__`` of a package whose public names are loaded on their first use,
+    so that a run imports what it uses alone. ``names``: those of each module within the package, with blanks between.
+    """
+    modules = {name: module for module, some in names.items() for name in some.split()}
 
     def load(name: str) -> object:
         if name not in modules:
@@ -34,4 +38,4 @@ def loading(package: str, modules: Mapping[str, str]) -> Callable[[str], object]
         setattr(sys.modules[package], name, found)
         return found
 
-    return load
+    return list(modules), load, lambda: sorted(modules)

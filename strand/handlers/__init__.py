@@ -15,7 +15,7 @@ Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from strand.lazy import loading
 
@@ -88,35 +88,27 @@ if TYPE_CHECKING:
     from strand.handlers.python_handlers import object_handler as object_handler
     from strand.handlers.state import add_total as add_total
 
-
-#: The public names of each module.
-_NAMES: Final = {
-    "base": "Handler HandlerLike",
-    "basket_handlers": "basket_handler",
-    "builtin": "BUILTIN",
-    "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_BOUNDED BAR_CUT BAR_EMPTY BAR_HALVES BAR_OUTSIDE "
-    "BAR_PARTIAL IMBALANCE_BARS IMBALANCE_BARS_ROW QUOTE_BAR QUOTE_BARS_ROW bars imbalance_bars quote_bars",
-    "builtin.books": "BOOK_ROW book book_row depth depth_row",
-    "builtin.counting": "COUNT_ROW SPIN_ROW spin",
-    "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",
-    "builtin.measures": "IMBALANCE IMBALANCE_ROW SPREAD SPREAD_ROW TRADE_STATS TRADE_STATS_ROW VOLATILITY "
-    "VOLATILITY_ROW VWAP VWAP_ROW imbalance spread trade_stats volatility vwap",
-    "chains": "ChainHandler chain",
-    "compiled.handlers": "CompiledHandler handler",
-    "context": "Context Tick Trade",
-    "host": "Bar Top",
-    "loading": "resolve",
-    "native_handlers": "NativeHandler SymbolMemory native",
-    "python_handlers": "PythonHandler batch_handler ObjectHandler object_handler",
-    "state": "add_total",
-}
-_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
-    __all__ = list(_MODULES)
-    __getattr__ = loading(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    __all__, __getattr__, __dir__ = loading(
+        __name__,
+        {
+            "base": "Handler HandlerLike",
+            "basket_handlers": "basket_handler",
+            "builtin": "BUILTIN",
+            "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_BOUNDED BAR_CUT BAR_EMPTY BAR_HALVES BAR_OUTSIDE "
+            "BAR_PARTIAL IMBALANCE_BARS IMBALANCE_BARS_ROW QUOTE_BAR QUOTE_BARS_ROW bars imbalance_bars quote_bars",
+            "builtin.books": "BOOK_ROW book book_row depth depth_row",
+            "builtin.counting": "COUNT_ROW SPIN_ROW spin",
+            "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",
+            "builtin.measures": "IMBALANCE IMBALANCE_ROW SPREAD SPREAD_ROW TRADE_STATS TRADE_STATS_ROW VOLATILITY "
+            "VOLATILITY_ROW VWAP VWAP_ROW imbalance spread trade_stats volatility vwap",
+            "chains": "ChainHandler chain",
+            "compiled.handlers": "CompiledHandler handler",
+            "context": "Context Tick Trade",
+            "host": "Bar Top",
+            "loading": "resolve",
+            "native_handlers": "NativeHandler SymbolMemory native",
+            "python_handlers": "PythonHandler batch_handler ObjectHandler object_handler",
+            "state": "add_total",
+        },
+    )

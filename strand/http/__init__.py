@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from strand.lazy import imported, loading
 
@@ -20,29 +20,22 @@ if TYPE_CHECKING:
     from strand.http.requests import trace_id as trace_id
     from strand.http.serving import serve as serve
 
-
-_NAMES: Final = {
-    "app": "App",
-    "control": "Control",
-    "dashboard": "Dashboard Tape",
-    "front": "HttpStatistics",
-    "options": "AppOptions ServerOptions",
-    "requests": "Header Request request_id trace_id",
-    "serving": "serve",
-}
-_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-_load: Final = loading(__name__, _MODULES)
-
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
-    __all__ = list(_MODULES)
+    __all__, _load, __dir__ = loading(
+        __name__,
+        {
+            "app": "App",
+            "control": "Control",
+            "dashboard": "Dashboard Tape",
+            "front": "HttpStatistics",
+            "options": "AppOptions ServerOptions",
+            "requests": "Header Request request_id trace_id",
+            "serving": "serve",
+        },
+    )
 
     def __getattr__(name: str) -> object:
-        if _MODULES.get(name, "options") != "options":
+        if name in __all__ and name not in ("AppOptions", "ServerOptions"):
             imported("starlette", "http", "strand.http")
             imported("uvicorn", "http", "strand.http")
         return _load(name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})

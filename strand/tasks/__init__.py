@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from strand.lazy import loading
 
@@ -21,25 +21,18 @@ if TYPE_CHECKING:
     from strand.tasks.tasks import register_joblib as register_joblib
     from strand.tasks.timers import Periodic as Periodic
 
-
-_NAMES: Final = {
-    "core": "task",
-    "ends": "DeadLetter DeadLetters",
-    "future": "TaskFuture current_task",
-    "groups": "TaskGroup",
-    "options": "Ranks",
-    "pool": "Pool",
-    "retry": "RetryPolicy",
-    "tasks": "TaskExecutor Tasks register_joblib",
-    "timers": "Periodic",
-}
-_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
-    __all__ = list(_MODULES)
-    __getattr__ = loading(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    __all__, __getattr__, __dir__ = loading(
+        __name__,
+        {
+            "core": "task",
+            "ends": "DeadLetter DeadLetters",
+            "future": "TaskFuture current_task",
+            "groups": "TaskGroup",
+            "options": "Ranks",
+            "pool": "Pool",
+            "retry": "RetryPolicy",
+            "tasks": "TaskExecutor Tasks register_joblib",
+            "timers": "Periodic",
+        },
+    )

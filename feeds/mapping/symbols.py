@@ -52,10 +52,12 @@ class SymbolIndex:
         self._of_number: ByRow = np.zeros(0, np.uint32)
         self._add(names)
 
-    def of_texts(self, column: TextColumn, number: int = 0) -> tuple[ByRow, Faults]:
-        """Keys of texts, and the rows' faults with the column's number. A row with a fault may have any key."""
-        keys, faults = np.zeros(column.rows, np.uint32), np.zeros(column.rows, np.uint16)
-        self._texts.read(column, number, keys, faults)
+    def of_texts(self, column: TextColumn, number: int = 0, rows: ByRow | None = None) -> tuple[ByRow, Faults]:
+        """Keys of texts, and the rows' faults with the column's number. A row with a fault may have any key. ``rows``:
+        those that are read; None: all."""
+        count = column.rows if rows is None else len(rows)
+        keys, faults = np.zeros(count, np.uint32), np.zeros(count, np.uint16)
+        self._texts.read(column, number, keys, faults, rows)
         # A text that is not in the encoding becomes one that no name is.
         if new := self._texts.all()[len(self.names) :]:
             self._add([text.decode(self._encoding, "surrogateescape") for text in new])

@@ -224,10 +224,19 @@ class Names:
         self._names = owned(names, lib.sd_names_free)
         self._known: list[bytes] = []
 
-    def read(self, column: TextColumn, number: int, out: npt.NDArray[Any], faults: Faults, *, adds: bool = True) -> int:
-        """Fills ``out`` (u4) with indices. Returns how many rows have a fault, as new names have unless it ``adds``
-        them."""
-        cells = column.cells(None)
+    def read(
+        self,
+        column: TextColumn,
+        number: int,
+        out: npt.NDArray[Any],
+        faults: Faults,
+        chosen: npt.NDArray[np.uint32] | None = None,
+        *,
+        adds: bool = True,
+    ) -> int:
+        """Fills ``out`` (u4) with indices of all rows, or of the chosen ones. Returns how many rows have a fault, as
+        new names have unless it ``adds`` them."""
+        cells = column.cells(chosen)
         _check(out, cells, faults)
         if out.dtype.itemsize != 4:
             raise ValueError("indices have four bytes")

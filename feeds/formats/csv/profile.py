@@ -231,6 +231,8 @@ def read_profile(text: str, source: str) -> Profile:
         raise ConfigurationError(where, f"is not TOML: {error}") from None
     keys = checked(_ProfileKeys, given, where)
     time = checked(TimeKeys, keys.time, f"{where}.time")
+    if len((keys.end or "").encode()) > LETTER_BYTES:
+        raise ConfigurationError(f"{where}.end", f"is longer than {LETTER_BYTES} bytes")
     size_power = unit_power(f"{where}.size_unit", keys.size_unit)
     fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
     parts = tuple(

@@ -29,6 +29,7 @@ from strand.binding.columns import (
     Faults,
     Letters,
     Numbers,
+    holds,
     whole,
 )
 from strand.errors import ConfigurationError, FeedError, FormatError
@@ -53,10 +54,10 @@ Reader = Callable[[Cells, dict[str, Array]], None]
 
 @dataclass(slots=True)
 class Made:
-    """Ticks of a block: of its rows, or of ``rows`` where a selection left some out; ``faults`` one a tick.
+    """Ticks of a block: of its rows, or of ``rows`` where some are left out; ``faults`` one a tick.
 
-    ``times``: their ts_recv once more, in one run of memory. ``inexact``: how many rows have a number that was rounded
-    on request, ``count``: how many rows the ticks are of, where a row may have several (None: one each).
+    ``times``: their ts_recv once more, in one run of memory. ``not_selected``: how many rows a selection left out.
+    ``inexact``: how many rows have a number that was rounded on request.
     ``left_out``: how many rows have a sequence that no tick holds. ``instruments``: the number of each tick's
     instrument, where the profile names the column and the file has it.
     """
@@ -65,8 +66,8 @@ class Made:
     times: npt.NDArray[np.int64]
     faults: Faults
     rows: Chosen | None
+    not_selected: int = 0
     inexact: int = 0
-    count: int | None = None
     left_out: int = 0
     instruments: npt.NDArray[np.uint64] | None = None
 
@@ -303,19 +304,22 @@ class TickMaker:
         """The power of ten that 1 in the file's prices is worth; None where it has no prices."""
         return next((rule.power for rule in self.rules if "price" in rule.field), None)
 
-    def make(self, block: Block, first: int) -> Made:
-        """Ticks of a block. ``first``: how many lines of data come before it, without empty ones."""
-        if block.rows == 0:
+    def make(self, block: Block, first: int, rows: Chosen | None) -> Made:
+        """Ticks of a block. ``first``: how many lines of data come before it, without empty ones. ``rows``: those that
+        are read; None: all."""
+        count = block.rows if rows is None else len(rows)
+        if not count:
             return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
         self._scratch.begin()
-        keys, faults, select = None, np.zeros(block.rows, np.uint16), self._select
+        keys, faults, select = None, np.zeros(count, np.uint16), self._select
         if self._named:
             texts = block.columns[JOINED if self.joined else self._named[0]]
-            keys, faults = self._symbols.of_texts(texts, self._named[0])
-        cells = Cells(block, faults, scratch=self._scratch, rounds=self._rounds)
+            keys, faults = self._symbols.of_texts(texts, self._named[0], rows)
+        cells = Cells(block, faults, rows, scratch=self._scratch, rounds=self._rounds)
         if keys is not None and (wanted := self._symbols.wanted(keys)) is not None and not wanted.all():
-            cells.keep(wanted | (faults != 0))
-            keys = keys[cells.places]
+            wanted |= faults != 0
+            cells.keep(wanted)
+            keys = keys[wanted]
         fields = self._times.read(cells, self._own_dates(keys))
         running = self._fields.running if self._running is None else self._running.fields.running
         self._more = {} if running is None else self._since_last(*running, cells, keys, fields)
@@ -349,7 +353,7 @@ class TickMaker:
         head = self._parts[0]
         own = cells.anew() if head.part.fields else cells
         ticks = head.ticks(numbers, keys, fields | self._of(head, own))
-        made = Made(ticks, fields["ts_recv"], cells.faults, cells.rows, instruments=instruments)
+        made = Made(ticks, fields["ts_recv"], cells.faults, cells.rows, count - len(cells), instruments=instruments)
         if left_out is not None:
             made.left_out = int(np.count_nonzero(left_out & (cells.faults == 0)))
         if head.part.fields and len(cells):
@@ -400,7 +404,7 @@ class TickMaker:
         # A row with a fault has only its first tick.
         kept[faults != 0] = np.arange(width) == 0
         made.ticks, row = woven(parts, kept)
-        made.faults, made.rows, made.count = faults[row], cells.places[row], count
+        made.faults, made.rows = faults[row], cells.places[row]
         made.times, made.inexact = made.ticks["ts_recv"], int(np.count_nonzero(rounded))
         made.instruments = None if made.instruments is None else made.instruments[row]
         if self._event_end:
@@ -608,7 +612,7 @@ class CsvRows:
         parsed = blocks(chunks, self._match, self._maker.wanted(), threads, self._maker.joined)
         try:
             for block in parsed:
-                made = self._maker.make(block, position)
+                made = self._maker.make(block, position, self._data_rows(block))
                 fault, ticks, kept = self._settled(block, made, line)
                 self._count(block, made, ticks, last_ns, stream.bytes_in)
                 ids = made.instruments if made.instruments is None or kept is None else made.instruments[kept]
@@ -636,6 +640,25 @@ class CsvRows:
             chunks.close()  # first: a pipe's reader may wait in it for ever
             parsed.close()  # type: ignore[attr-defined]
 
+    def _data_rows(self, block: Block) -> Chosen | None:
+        """The rows of a block that are data: those that do not close the file, and with ``end_stops`` none behind one
+        that does; None: all. Takes the others from its bad lines. The symbols of other rows would stand among names."""
+        profile = self._match.profile
+        if profile.end is None:
+            return None
+        rows = np.arange(block.rows, dtype=np.uint32)
+        closes = holds(block.columns[0], profile.end.encode(), rows) if len(rows) else rows > 0
+        at = rows if block.at is None else block.at
+        delimiter = self._match.delimiter
+        closing = [bad.at for bad in block.bad if _closes(bad.text, profile.end, delimiter)] + at[closes].tolist()
+        if not closing:
+            return None
+        self.counts["end_lines"] += len(closing)
+        self._stopped = profile.end_stops
+        stop = min(closing) if self._stopped else block.lines
+        block.bad = [bad for bad in block.bad if bad.at < stop and bad.at not in closing]
+        return rows[~closes & (at < stop)]
+
     def _settled(self, block: Block, made: Made, line: int) -> tuple[FormatError | None, TickBatch, Kept | None]:
         """The ticks of good rows: all of them where lines are skipped, else those before the first fault.
 
@@ -645,28 +668,12 @@ class CsvRows:
             return None, ticks, None
         rows = np.arange(block.rows) if made.rows is None else made.rows
         at = rows if block.at is None else block.at[rows]  # by tick: its line in the block
-        end = self._match.profile.end
         good = made.faults == 0
-        faults: list[tuple[int, str, str, str]] = []
-        stop = block.lines
+        faults = [(bad.at, bad.why, bad.problem, bad.text) for bad in block.bad]
         for index in np.flatnonzero(~good).tolist():
-            if end is not None and block.columns[0].text(int(rows[index])) == end.encode():
-                self.counts["end_lines"] += 1
-                stop = min(stop, int(at[index]))
-                continue
             why, problem, text = self._explained(block, int(rows[index]), int(made.faults[index]))
             faults.append((int(at[index]), why, problem, text))
-        for bad in block.bad:
-            if end is not None and _closes(bad.text, end, self._match.delimiter):
-                self.counts["end_lines"] += 1
-                stop = min(stop, bad.at)
-                continue
-            faults.append((bad.at, bad.why, bad.problem, bad.text))
         faults.sort()
-        if self._match.profile.end_stops and stop < block.lines:
-            self._stopped = True
-            good &= at < stop
-            faults = [fault for fault in faults if fault[0] < stop]
         if faults and self._skipped is None:
             place, _, problem, text = faults[0]
             cut = block.is_cut and place == block.lines - 1
@@ -740,7 +747,7 @@ class CsvRows:
         counts["records"] += block.lines - len(block.empty)
         counts["ticks"] += len(ticks)
         counts["empty_lines"] += len(block.empty)
-        counts["not_selected"] += block.rows - (len(made.ticks) if made.count is None else made.count)
+        counts["not_selected"] += made.not_selected
         counts["rows_rounded"] += made.inexact
         counts["sequences_left_out"] += made.left_out
         counts["unended_lines"] += self._doubts_end and block.is_cut and _has_last_line(block, made)

@@ -47,6 +47,7 @@ def test_each_profile_reads_what_the_csv_module_and_decimal_read(name: str, tmp_
     assert feed.statistics()["ticks"] == len(expected)
     assert feed.statistics()["not_selected"] == 0
     assert feed.statistics()["end_lines"] == (1 if kind.footer else 0)
+    assert set(feed.symbols) == {tick["symbol"] for tick in expected}  # a closing line names none
 
 
 @pytest.mark.parametrize("name", ["tardis-trades", "szse-orders in Chinese", "lobster"])
@@ -211,6 +212,7 @@ def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> 
         ('column = "Instrument"', 'file_name = "("', "symbol.file_name: '\\(' is not a regular expression"),
         ('empty = "none"', 'empty = "zero"', "fields.price.empty: give 'none', not 'zero'"),
         ('name = "mine"', "name = ", "is not TOML"),
+        ('name = "mine"', f'end = "{"E" * 65}"', "end: is longer than 64 bytes"),
         (
             'name = "mine"',
             'encoding = "utf-16"',

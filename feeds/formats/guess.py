@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from strand.feeds.io.sources import HEAD_BYTES
+
 OTHER_DATABENTO: Final = (
     "looks like Databento's CSV of a schema without a profile: read its DBN file, or have symbols written into it "
     "(map_symbols) if it is of mbo, trades, mbp, tbbo, bbo or ohlcv"
@@ -18,10 +20,6 @@ _SAY_MESSAGES: Final = (
     "give a profile that says which messages to read (profile=, --profile), as docs/feeds/json.md describes"
 )
 
-_DOCUMENT: Final = (
-    "looks like a JSON document that no built-in profile knows, or whose first message is cut: get the whole file, or "
-    f"{_SAY_MESSAGES}"
-)
 _MAGICS: Final = (
     (b"\0\5T", "looks like ITCH 4.1 or 4.0, but only ITCH 5.0 can be read: get that day's 5.0 file"),
     (b"8=FIX", "looks like FIX messages, which are not read: write CSV of them and give a profile"),
@@ -72,6 +70,19 @@ def wrapping(head: bytes) -> str | None:
     return None
 
 
+def _document(head: bytes) -> str:
+    from strand.feeds.formats.json.profile import built_in, misfits
+
+    found = misfits(head)
+    if not found:
+        cure = f"get the whole file, or {_SAY_MESSAGES}" if len(head) < HEAD_BYTES else _SAY_MESSAGES
+        return f"looks like a JSON document without a whole first message in {len(head):,} bytes: {cure}"
+    nearest = min(found, key=lambda name: len(found[name]))
+    wrong = found[nearest]
+    why = f", {nearest} not for {', '.join(wrong)}" if 2 * len(wrong) <= len(built_in()[nearest]["like"]) else ""
+    return f"looks like a JSON document whose first message no built-in profile knows{why}: {_SAY_MESSAGES}"
+
+
 def guess(head: bytes, names: Iterable[str] = ()) -> str | None:
     """A clause about a file that begins with ``head``; None where it looks like nothing known. ``names``: its own, and
     that of the file in it."""
@@ -86,7 +97,7 @@ def guess(head: bytes, names: Iterable[str] = ()) -> str | None:
     if _WEB_PAGE.match(line):
         return "looks like a web page, not the file that was to be downloaded: download it again"
     if _JSON.match(line):
-        return _DOCUMENT if line.lstrip().startswith(b"[") else f"looks like JSON lines: {_SAY_MESSAGES}"
+        return _document(head) if line.lstrip().startswith(b"[") else f"looks like JSON lines: {_SAY_MESSAGES}"
     if {b"rtype", b"publisher_id"} <= {*line.split(b",")}:
         return OTHER_DATABENTO
     if _COLUMNS.fullmatch(line):

@@ -455,7 +455,9 @@ class JsonLinesFeed(MessageFile):
                 offset=end - len(item),
                 line=line,
             )
-        return TruncatedFeedError("ends inside its list of messages", path=self._path, offset=end, line=line)
+        return TruncatedFeedError(
+            "ends inside its list of messages: get the whole file", path=self._path, offset=end, line=line
+        )
 
     def _check_behind(self, stream: InputStream, before: bytes, behind: bytes, offset: int) -> None:
         """Refuses a document that is no JSON around its list."""

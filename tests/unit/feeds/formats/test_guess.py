@@ -50,7 +50,15 @@ def test_open_interest_of_lean_is_refused_by_name(tmp_path: Path) -> None:
         (b'{"ts": 1, "px": "3.5"}\n', "looks like JSON lines"),
         (b'1700000000 {"ts": 1}\n', "looks like JSON lines"),
         (b"[1, 2]\n", None),
-        (b'[{"info": {"id": "5", ', "whose first message is cut: get the whole file"),
+        (
+            b'[{"info": {"id": "5", ',
+            "without a whole first message in 22 bytes: get the whole file, or give a profile",
+        ),
+        (b'[{"info": "' + 9_999 * b"5", "without a whole first message in 4,096 bytes: give a profile that says"),
+        (
+            b'[{"timestamp": 1767571200000, "datetime": "1", "symbol":"A", "price": "", "amount": 1, "side": null},',
+            "whose first message no built-in profile knows, ccxt-trades not for price: give a profile",
+        ),
         (b"Date,Open,High\n", "give a profile"),
         (b"8=FIX.4.2\x019=70\x01", "looks like FIX"),
         (b"<!DOCTYPE html>\n<html>", "looks like a web page"),

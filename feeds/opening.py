@@ -533,14 +533,17 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
         alike = [path for path in others if path.suffix in {each.suffix for each in found}]
         if alike:
             raise FormatError(f"{others[alike[0]]}: name the files, or move this one out of the folder", path=alike[0])
-        if not found and len(others) == 1:
-            raise next(iter(others.values()))
     if not found:
         inner = sorted(each.name for each in folder.iterdir() if each.is_dir())
         also = f"; it holds folders: name one of {listed(inner)}" if inner else ""
         if (folder / ".d").is_file() or any(map(_KDB_PARTITION.fullmatch, inner)):
             also = f"; it looks like a table or a database of kdb+: {KDB}"
-        raise UnknownFormatError(f"the directory holds no file that can be read{also}", path=folder)
+        kind: type[FeedError] = UnknownFormatError
+        if others and not also:
+            suffixes = [path.suffix for path in others]
+            one = others[max(others, key=lambda path: suffixes.count(path.suffix))]
+            kind, also = type(one), f": {one}"
+        raise kind(f"the directory holds no file that can be read{also}", path=folder)
     endings = {path.suffix for path in found}
     empty = [path.name for path in files_in(folder, empty=True) if path.suffix in endings and path not in hours]
     if empty:

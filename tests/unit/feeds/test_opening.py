@@ -112,6 +112,23 @@ def test_a_path_that_is_no_readable_file_is_refused(tmp_path: Path) -> None:
         feeds.open(tmp_path / "file" / "below")
 
 
+def test_a_folder_without_a_file_that_can_be_read_names_one_of_them_and_its_cure(tmp_path: Path) -> None:
+    (tmp_path / "README").write_text("Dear reader,\n")
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("when,what,price\n1,2,3\n")
+    cure = "looks like columns of text that no built-in profile knows: give a profile"
+    with pytest.raises(UnknownFormatError, match=rf"holds no file that can be read: .*a\.csv: {cure}") as raised:
+        feeds.open(tmp_path)
+    assert raised.value.path == tmp_path
+    profile = (
+        'name = "own"\n[symbol]\nconstant = "A"\n[fields]\nprice = "cost"\nkind = { constant = "trade" }\n'
+        'ts_recv = { column = "when", unit = "s" }\n'
+    )
+    (tmp_path / "own.toml").write_text(profile)
+    with pytest.raises(FormatError, match=r"holds no file that can be read: .*a\.csv.*cost"):
+        feeds.open(tmp_path, profile=tmp_path / "own.toml")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x")

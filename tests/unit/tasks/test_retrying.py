@@ -355,7 +355,7 @@ def test_a_deadline_ends_a_waiting_task_while_all_workers_are_busy(policy: Any, 
     with Scheduler(1, max_queue=3, max_held=3, policy=policy) as scheduler:
         begun = scheduler.submit(gate.wait, 60)
         wait_until(begun.running)
-        if options.pop("group", False):
+        if "group" in options:
             options = {"group": TaskGroup()}
         late = [scheduler.options(deadline="10ms", **options).submit(int) for _ in range(3)]
         in_time = dt.datetime.now(dt.UTC) + dt.timedelta(milliseconds=10)

@@ -216,7 +216,7 @@ def test_packets_that_are_no_mold_are_counted_and_passed_over() -> None:
 )
 def test_an_option_that_cannot_work_is_named(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        MoldFeed(*options.pop("line", [HERE]), **options)
+        MoldFeed(*options.get("line", [HERE]), **{name: value for name, value in options.items() if name != "line"})
 
 
 def _served(day: Path, feed: MoldFeed, **options: Any) -> tuple[np.ndarray, dict[str, Any]]:

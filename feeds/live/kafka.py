@@ -8,6 +8,7 @@ handled.
 from __future__ import annotations
 
 import collections
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -145,6 +146,9 @@ class KafkaFeed(BaseFeed):
         self._handled: dict[Place, int] = {}
         self._sent: dict[Place, int] = {}
         self._committed: dict[Place, int] = {}
+        #: The thread that takes the batches. Any thread may commit, one at a time.
+        self._reader: int | None = None
+        self._commits = threading.Lock()
         # Of a caller that takes batches itself: a batch is handled when the next one is asked for.
         self._count_published: Callable[[], int] = lambda: 0
         self._count_handled: Callable[[], int] = lambda: 0
@@ -284,7 +288,7 @@ class KafkaFeed(BaseFeed):
         """
         if self._started:
             raise FeedError("a live feed can be read once", path=self._where)
-        self._started = True
+        self._started, self._reader = True, threading.get_ident()
         try:
             self._begin()
         except _StoppedError:
@@ -312,10 +316,13 @@ class KafkaFeed(BaseFeed):
             self._given = {}
 
     def commit(self) -> None:
-        """Commits the offsets behind all ticks that were given, which the caller has handled, and waits for it."""
-        self._mark()
-        while self._marks:
-            self._handled.update(self._marks.popleft()[1])
+        """Commits the offsets behind all ticks that were given and are handled, and waits for it.
+
+        The counters of ``follow`` say what is handled: those of a run or a join. A caller that takes batches itself
+        has handled those that it got; its other threads leave the latest batch to the next commit.
+        """
+        if self._reader == threading.get_ident():  # any other thread may come between a batch and its count
+            self._mark()
         if self._consumer is not None:
             self._commit(self._consumer, wait=True)
 
@@ -330,19 +337,19 @@ class KafkaFeed(BaseFeed):
         one makes it again."""
         if self._options["consumer_group"] is None:
             return True
-        if self._marks:
-            handled = self._count_handled()
+        with self._commits:
+            handled = self._count_handled() if self._marks else 0
             while self._marks and self._marks[0][0] <= handled:
                 self._handled.update(self._marks.popleft()[1])
-        before = self._committed if wait else self._sent
-        new = {
-            place: offset
-            for place, offset in self._handled.items()
-            if place in self._assigned and before.get(place) != offset >= self._begins.get(place, 0)
-        }
+            before = self._committed if wait else self._sent
+            new = {
+                place: offset
+                for place, offset in self._handled.items()
+                if place in self._assigned and before.get(place) != offset >= self._begins.get(place, 0)
+            }
+            self._sent.update(new)
         if not new:
             return True
-        self._sent.update(new)
         offsets = [self._kafka.TopicPartition(*place, offset) for place, offset in new.items()]
         try:
             answers = consumer.commit(offsets=offsets, asynchronous=not wait)

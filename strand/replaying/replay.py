@@ -186,7 +186,9 @@ class _Part(BaseFeed):
         self._feed, self._every_s = feed, every_s
         self.skipped = skipped_of(feed)
         self.number, self.is_over = 1, False
-        feed.follow(lambda: 1, lambda: 0)  # offsets are committed at the end of a part alone
+        # Offsets are committed at the end of a part alone: ticks are counted by their part.
+        self._saved = 0
+        feed.follow(lambda: self.number, lambda: self._saved)
         self._batches = feed.batches()
 
     @property
@@ -229,6 +231,7 @@ class _Part(BaseFeed):
 
     def end(self) -> None:
         """Ends the part, whose state has been saved."""
+        self._saved = self.number
         self._feed.commit()
         self.number += 1
 

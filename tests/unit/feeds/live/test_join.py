@@ -20,6 +20,7 @@ import pytest
 from command_here import run_here
 from engine_support import wait_until
 from kafka_mock import cluster, records
+from kafka_mock import kafka as kafka_module
 from mold_lines import DATE, listen, sender
 from mold_wire import END, packet
 
@@ -633,6 +634,27 @@ def test_an_error_of_the_line_comes_behind_all_ticks_before_it() -> None:
             for batch in feed:
                 found += batch["sequence"].tolist()
     assert found == [1, 2]
+
+
+def test_a_commit_within_a_join_leaves_out_what_waits_and_what_was_given_last() -> None:
+    with cluster() as kafka:
+        kafka.send("ticks", records(["A"], 100))
+        mine = numbered([(0, KIND_TRADE, n) for n in range(1, 41)])
+        live = kafka.feed("ticks", consumer_group="g", batch_messages=10, commit_s=600.0)
+        with join(OfSymbols(mine, ["A"]), live) as feed:
+            batches, found = iter(feed), 0
+            next(batches)
+            wait_until(lambda: live.statistics()["ticks"] == 100)
+            live.commit()
+            assert kafka.committed("ticks", "g") == [kafka_module.OFFSET_INVALID]
+            for batch in batches:
+                live.commit()
+                (committed,) = kafka.committed("ticks", "g")
+                assert committed <= found
+                found += len(batch)
+            assert found == 100
+            live.commit()
+            assert kafka.committed("ticks", "g") == [100]
 
 
 def test_a_kafka_group_commits_only_what_was_handled_behind_the_recording() -> None:

@@ -135,7 +135,10 @@ SETS = {
     "params": [{"least": 1}],
 }
 #: What has to be given of a built-in handler.
-LENGTHS: Mapping[str, Any] = {"bars": {"every": "1m"}, "volatility": {"step": "1m"}}
+LENGTHS: Mapping[str, Any] = {
+    "bars": {"every": "1m"}, "quote_bars": {"every": "1m"}, "imbalance_bars": {"expected_ticks": 100},
+    "volatility": {"step": "1m"},
+}  # fmt: skip
 
 
 class _Object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,18 @@ class Taken:
 
 
 def run(command: Sequence[str]) -> Taken:
-    """Runs a program without its output. Raises SystemExit where it fails."""
-    quiet = [(os.POSIX_SPAWN_OPEN, file, os.devnull, os.O_WRONLY, 0) for file in (1, 2)]
-    begun = time.perf_counter()
-    _, status, used = os.wait4(os.posix_spawn(command[0], command, os.environ, file_actions=quiet), 0)
-    wall = time.perf_counter() - begun
-    if status:
-        raise SystemExit(f"{' '.join(command)} failed")
+    """Runs a program without its output. Raises SystemExit, with its last words, where it fails."""
+    with tempfile.TemporaryFile() as said:
+        quiet = [
+            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_DUP2, said.fileno(), 2),
+        ]
+        begun = time.perf_counter()
+        _, status, used = os.wait4(os.posix_spawn(command[0], command, os.environ, file_actions=quiet), 0)
+        wall = time.perf_counter() - begun
+        if status:
+            said.seek(0)
+            raise SystemExit(f"{' '.join(command)} failed: {said.read().decode(errors='replace').strip()}")
     return Taken(used.ru_utime + used.ru_stime, wall)
 
 

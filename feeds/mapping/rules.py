@@ -11,7 +11,7 @@ from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from types import UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -317,6 +317,16 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     constant: str | None = None
 
 
+class SymbolRule(NamedTuple):
+    """Source of the symbol, by ``SymbolKeys``. Of ``joined`` columns the first is in ``columns`` too."""
+
+    columns: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
+    instrument: tuple[str, ...] = ()
+    file_name: re.Pattern[str] | None = None
+    constant: str | None = None
+
+
 class _NightKeys(msgspec.Struct, frozen=True):
     begins: str
     ends: str
@@ -559,12 +569,19 @@ def regular(text: str, where: str) -> re.Pattern[str]:
         raise ConfigurationError(where, f"{text!r} is not a regular expression: {error}") from None
 
 
-def symbol_pattern(text: str, where: str) -> re.Pattern[str]:
-    """The pattern of files' names whose groups are the symbol. Raises ConfigurationError."""
-    found = regular(text, where)
-    if found.groups < 1:
-        raise ConfigurationError(where, f"{text!r} has no group (...) that is the symbol")
-    return found
+def symbol_rule(given: Any, where: str, *, but: Collection[str] = ()) -> SymbolRule:
+    """The one source of symbols in a table of a profile, without the keys ``but``. Raises ConfigurationError."""
+    keys = checked(SymbolKeys, given, where, but=but)
+    columns, joined = names_of(keys.column), names_of(keys.join)
+    if (bool(columns), bool(joined), keys.file_name is not None, keys.constant is not None).count(True) != 1:
+        raise ConfigurationError(
+            where, "give exactly one of column, join, file_name (a pattern with a group) and constant"
+        )
+    pattern = None if keys.file_name is None else regular(keys.file_name, f"{where}.file_name")
+    if pattern is not None and pattern.groups < 1:
+        raise ConfigurationError(f"{where}.file_name", f"{keys.file_name!r} has no group (...) that is the symbol")
+    constant = None if keys.constant is None else check_name(f"{where}.constant", keys.constant)
+    return SymbolRule(columns or joined[:1], joined, names_of(keys.instrument), pattern, constant)
 
 
 def symbol_in(pattern: re.Pattern[str], names: Sequence[str], path: str | Path) -> str:

@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -28,7 +28,7 @@ from strand.feeds.mapping.rules import (
     BarsRule,
     FieldRule,
     Night,
-    SymbolKeys,
+    SymbolRule,
     TimeKeys,
     bars_rule,
     checked,
@@ -37,7 +37,7 @@ from strand.feeds.mapping.rules import (
     names_of,
     place_of,
     regular,
-    symbol_pattern,
+    symbol_rule,
 )
 from strand.fixed import dataclass
 from strand.validate import unit_power
@@ -102,18 +102,6 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     symbol: dict[str, Any] = {}
     time: dict[str, Any] = {}
     fields: dict[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolRule:
-    """The symbol: a column, or several (``joined``, the first of which is in ``columns``), the first group of a pattern
-    of the file's name, or a constant. ``instrument``: the column of the instrument's number, where the file has it."""
-
-    columns: tuple[str, ...] = ()
-    joined: tuple[str, ...] = ()
-    instrument: tuple[str, ...] = ()
-    file_name: re.Pattern[str] | None = None
-    constant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +234,7 @@ def read_profile(text: str, source: str) -> Profile:
         about=keys.about,
         described=keys.described,
         source=source,
-        symbol=_symbol(keys.symbol, f"{where}.symbol"),
+        symbol=symbol_rule(keys.symbol, f"{where}.symbol"),
         fields=fields,
         delimiters=names_of(keys.delimiter),
         encodings=names_of(keys.encoding),
@@ -416,18 +404,6 @@ def _layout(given: Any, where: str) -> Layout:
     if widths and (len(widths) != len(keys.columns) or min(widths) < 1):
         raise ConfigurationError(f"{where}.widths", "give the bytes of each column, at least 1")
     return Layout(tuple(keys.columns), tuple(regular(text, f"{where}.shape") for text in keys.shape), widths)
-
-
-def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
-    keys = checked(SymbolKeys, given, where)
-    columns, joined = names_of(keys.column), names_of(keys.join)
-    given_ones = (bool(columns), bool(joined), keys.file_name is not None, keys.constant is not None)
-    if given_ones.count(True) != 1:
-        raise ConfigurationError(
-            where, "give exactly one of column, join, file_name (a pattern with a group) and constant"
-        )
-    compiled = None if keys.file_name is None else symbol_pattern(keys.file_name, f"{where}.file_name")
-    return SymbolRule(columns or joined[:1], joined, names_of(keys.instrument), compiled, keys.constant)
 
 
 @functools.cache

@@ -61,7 +61,6 @@ from strand.feeds.mapping.rules import (
     BarsRule,
     FieldRule,
     Rounding,
-    SymbolKeys,
     TimeKeys,
     bars_rule,
     checked,
@@ -71,7 +70,7 @@ from strand.feeds.mapping.rules import (
     id_of,
     names_of,
     symbol_in,
-    symbol_pattern,
+    symbol_rule,
     text_of,
 )
 from strand.feeds.mapping.values import TIME_POWERS
@@ -385,26 +384,18 @@ _Times = tuple[Callable[[FieldRule], TextTimes], tuple[Path_, ...]]
 def _symbol(keys: _MessageKeys, where: str, place: Place | None) -> tuple[tuple[Path_, ...], str | None]:
     """The places of the name's parts, or the name itself."""
     given = {"column": keys.symbol} if isinstance(keys.symbol, str) else keys.symbol or {}
-    symbol = checked(SymbolKeys, given, where, but=("instrument",))
-    columns, joined = names_of(symbol.column), names_of(symbol.join)
-    said = (len(columns), bool(joined), symbol.constant is not None, symbol.file_name is not None)
-    if said not in ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)):
-        raise ConfigurationError(
-            where,
-            "give the column of the name, { join = [...] } of its parts, { constant = NAME }, or "
-            "{ file_name = PATTERN } of files",
-        )
-    if symbol.file_name is not None:
-        pattern = symbol_pattern(symbol.file_name, f"{where}.file_name")
+    rule = symbol_rule(given, where, but=("instrument",))
+    if len(rule.columns) > 1:
+        raise ConfigurationError(where, "give one column, or { join = [...] } of the name's parts")
+    if rule.file_name is not None:
         if place is None:
             raise ConfigurationError(f"{where}.file_name", "is for files; messages of a line have no file's name")
         if place.symbol is not None:
             return (), check_name("symbol", place.symbol)
-        return (), symbol_in(pattern, place.names, place.path)
+        return (), symbol_in(rule.file_name, place.names, place.path)
     if place is not None and place.symbol is not None:
         raise ConfigurationError("symbol", "the profile says where the messages have it: leave symbol out")
-    constant = None if symbol.constant is None else check_name(f"{where}.constant", symbol.constant)
-    return tuple(_path(name, where) for name in (*columns, *joined)), constant
+    return tuple(_path(name, where) for name in rule.joined or rule.columns), rule.constant
 
 
 def _rule(

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from strand.errors import FormatError
 from strand.feeds.base import Flags, TicksAre, usual_flags
-from strand.feeds.formats.csv.profile import Part, SymbolRule, named_profile, present_parts, table_match
+from strand.feeds.formats.csv.profile import Part, named_profile, present_parts, table_match
 from strand.feeds.formats.parquet.sources import ArrowSource, KeepsGroup
 from strand.feeds.mapping.columns import (
     Columns,
@@ -43,7 +43,7 @@ from strand.feeds.mapping.columns import (
 from strand.feeds.mapping.events import CONSOLIDATED, LAST, end_views
 from strand.feeds.mapping.options import Options
 from strand.feeds.mapping.records import numbers
-from strand.feeds.mapping.rules import bar_ns, bar_span
+from strand.feeds.mapping.rules import SymbolRule, bar_ns, bar_span
 from strand.feeds.mapping.values import Column, either, mapped
 from strand.ticks import FIELDS
 

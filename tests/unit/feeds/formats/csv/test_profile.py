@@ -208,6 +208,7 @@ def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> 
         ('constant = "trade"', 'constant = "deal"', "fields.kind.constant: 'deal' is not one of none, order"),
         ("[fields.kind]", "[fields.colour]", "fields.colour: is not a field of a tick"),
         ('column = "Instrument"', "", "symbol: give exactly one of column, join, file_name"),
+        ('column = "Instrument"', 'constant = "A\\tB"', r"symbol.constant: 'A\\tB' has a control character"),
         ('column = "Instrument"', 'file_name = "x"', "symbol.file_name: 'x' has no group"),
         ('column = "Instrument"', 'file_name = "("', "symbol.file_name: '\\(' is not a regular expression"),
         ('empty = "none"', 'empty = "zero"', "fields.price.empty: give 'none', not 'zero'"),

@@ -479,6 +479,7 @@ def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
             "kind: give 'none' or 'order' or 'trade' or 'quote' or 'status', not 'tick'",
         ),
         ({"message": [{}]}, "symbol: give"),
+        ({"message": [{"symbol": {"column": ["s", "t"]}}]}, "symbol: give one column, or"),
         ({"message": [{"symbol": "s", "fields": {"cost": "p"}}]}, "fields.cost: is not a field of a tick"),
         ({"message": [{"symbol": "s", "fields": {"ts_event": "t"}}]}, "fields.ts_event.unit: is needed"),
         ({"message": [{"symbol": "s", "gapless": True}]}, "gapless: give the column"),

@@ -3,6 +3,7 @@
     python bench/blocks.py                       10,000,000 messages, 9 turns, all handlers
     python bench/blocks.py --turns 5 --messages 3000000 --only spin20
     python bench/blocks.py --dbn                 the same orders as a DBN file
+    python bench/blocks.py --files 2             split by symbol into files, which are merged
 
 ``loop``: `workers=0`. ``publish``: one publisher and one worker, `ingest="publish"`. ``blocks`` and ``auto``: the same
 threads with `ingest="blocks"` and with the choice left to the run. ``split``: two processes, each of which reads the
@@ -60,11 +61,11 @@ DAY = "2026-01-05"
 TURN = """
 import json, sys, time
 import strand
-path, handler, options = sys.argv[1], {handler}, json.loads(sys.argv[2])
+paths, options, handler = *map(json.loads, sys.argv[1:]), {handler}
 for turn in range(2):
     print("ready", flush=True)
     sys.stdin.readline()
-    result = strand.replay(path, handler, timeline=False, **options)
+    result = strand.replay(paths if len(paths) > 1 else paths[0], handler, timeline=False, **options)
 print(json.dumps([time.time(), result.wall_s, result.ticks, result.statistics.handled_in_blocks]), flush=True)
 """
 
@@ -88,16 +89,33 @@ def dbn_day(itch: Path) -> Path:
     return path
 
 
-def dated(path: Path) -> dict[str, str]:
-    """The options that tell the file's day."""
-    return {} if path.suffix == ".dbn" else {"date": DAY}
+def divided(path: Path, files: int) -> list[Path]:
+    """The day as so many files with some of its symbols each, made once. Messages of no symbol are in each file."""
+    paths = [path.with_name(f"{path.stem}-{part}-of-{files}.itch50") for part in range(files)] if files > 1 else [path]
+    if not all(each.exists() for each in paths):
+        data, at = path.read_bytes(), 0
+        made = [bytearray() for _ in paths]
+        while at < len(data):
+            end = at + 2 + int.from_bytes(data[at : at + 2], "big")
+            locate = int.from_bytes(data[at + 3 : at + 5], "big")
+            for part in [made[locate % files]] if locate else made:
+                part += data[at:end]
+            at = end
+        for each, part in zip(paths, made, strict=True):
+            each.write_bytes(part)
+    return paths
 
 
-def halves(path: Path) -> list[list[str]]:
+def dated(paths: Sequence[Path]) -> dict[str, str]:
+    """The options that tell the files' day."""
+    return {} if paths[0].suffix == ".dbn" else {"date": DAY}
+
+
+def halves(paths: Sequence[Path]) -> list[list[str]]:
     """The symbols of each of two processes: the busiest first, each to the one that has fewer ticks."""
     import strand
 
-    result = strand.replay(path, "count", workers=0, timeline=False, **dated(path))
+    result = strand.replay([*paths], "count", workers=0, timeline=False, **dated(paths))
     found: list[list[str]] = [[], []]
     ticks = [0, 0]
     for n, name in sorted(zip(result.ticks_by_symbol.tolist(), result.symbols, strict=False), reverse=True):
@@ -108,7 +126,9 @@ def halves(path: Path) -> list[list[str]]:
     return found
 
 
-def speed(path: Path, handler: str, way: str, parts: Sequence[list[str]], **others: object) -> tuple[float, float]:
+def speed(
+    paths: Sequence[Path], handler: str, way: str, parts: Sequence[list[str]], **others: object
+) -> tuple[float, float]:
     """Ticks a second of one turn, and the share that was handled in blocks. ``others``: further options."""
     options: list[dict[str, object]] = [{"workers": 0}]
     if way == "split":
@@ -118,7 +138,7 @@ def speed(path: Path, handler: str, way: str, parts: Sequence[list[str]], **othe
     code = TURN.format(handler=handler)
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(path), json.dumps(each | others | dated(path))],
+            [sys.executable, "-c", code, json.dumps([*map(str, paths)]), json.dumps(each | others | dated(paths))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -148,22 +168,22 @@ def speed(path: Path, handler: str, way: str, parts: Sequence[list[str]], **othe
 @click.option("--turns", default=9, show_default=True, help="Turns of each way.")
 @click.option("--only", type=click.Choice(sorted(HANDLERS)), multiple=True, help="Handlers, in place of all.")
 @click.option("--dbn", is_flag=True, help="The day as a DBN file.")
+@click.option("--files", default=1, show_default=True, help="Files of the day, each with some of its symbols.")
 def command(
-    context: click.Context, messages: int, symbols: int, turns: int, only: tuple[str, ...], *, dbn: bool
+    context: click.Context, messages: int, symbols: int, turns: int, only: tuple[str, ...], *, dbn: bool, files: int
 ) -> None:
     if context.invoked_subcommand is not None:
         return
-    path = day(BUILD, messages, symbols)
-    path = dbn_day(path) if dbn else path
-    parts = halves(path)
+    paths = [dbn_day(each) if dbn else each for each in divided(day(BUILD, messages, symbols), files)]
+    parts = halves(paths)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     print(f"{'':9}" + "".join(f"{way:>24}" for way in WAYS))
     for handler in only or HANDLERS:
-        print(told(path, handler, HANDLERS[handler], WAYS, turns=turns, parts=parts), flush=True)
+        print(told(paths, handler, HANDLERS[handler], WAYS, turns=turns, parts=parts), flush=True)
 
 
 def told(
-    path: Path,
+    paths: Sequence[Path],
     name: str,
     handler: str,
     ways: Sequence[str],
@@ -177,7 +197,7 @@ def told(
     shares: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(turns):
         for way in ways[:: 1 if turn % 2 else -1]:
-            rate, share = speed(path, handler, way, parts, **others)
+            rate, share = speed(paths, handler, way, parts, **others)
             speeds[way].append(rate / 1e6)
             shares[way].append(share)
     line = f"{name:9}"
@@ -195,13 +215,13 @@ def told(
 @click.option("--only", type=click.Choice(sorted(OUTPUTS)), multiple=True, help="Handlers, in place of all.")
 def outputs(*, messages: int, symbols: int, turns: int, only: tuple[str, ...]) -> None:
     """Handlers with outputs, which go to Parquet files."""
-    path, ways = day(BUILD, messages, symbols), WAYS[:4]
+    paths, ways = [day(BUILD, messages, symbols)], WAYS[:4]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     print(f"{'':9}" + "".join(f"{way:>24}" for way in ways))
     for name in only or OUTPUTS:
         handler, files = OUTPUTS[name]
         out = {each: str(BUILD / f"{each}.parquet") for each in files}
-        print(told(path, name, handler, ways, turns=turns, out=out), flush=True)
+        print(told(paths, name, handler, ways, turns=turns, out=out), flush=True)
 
 
 # ---- arrays

@@ -83,7 +83,9 @@ int sd_blocks_reason(const sd_dispatcher *d) {
   if (!d->policy->runs_inline) return SD_BLOCKS_ORDERED;
   if (!d->may_run_inline) return SD_BLOCKS_HANDLERS;
   if (d->config.on_full != SD_BLOCK || d->by_strand) return SD_BLOCKS_BOUND;
-  if (!d->config.publisher_drains || d->config.one_core || d->strand_time) return SD_BLOCKS_NO_DRAINING;
+  if (!d->config.publisher_drains) return SD_BLOCKS_NO_DRAINING;
+  if (d->config.one_core) return SD_BLOCKS_ONE_CORE;
+  if (d->strand_time) return SD_BLOCKS_TIMED;
   return SD_BLOCKS_POSSIBLE;
 }
 

@@ -107,10 +107,12 @@ typedef struct sd_blocks_done {
 /* Why records may not be handled in blocks. */
 enum {
   SD_BLOCKS_POSSIBLE = 0,
-  SD_BLOCKS_ORDERED,    /* the policy orders strands */
-  SD_BLOCKS_HANDLERS,   /* there are several handlers, or one that is not native, or that may publish */
-  SD_BLOCKS_BOUND,      /* a strand at its bound does not block, or there are bounds over several */
-  SD_BLOCKS_NO_DRAINING /* publishers may not run handlers, or have no core beside a worker's */
+  SD_BLOCKS_ORDERED,     /* the policy orders strands */
+  SD_BLOCKS_HANDLERS,    /* there are several handlers, or one that is not native, or that may publish */
+  SD_BLOCKS_BOUND,       /* a strand at its bound does not block, or there are bounds over several */
+  SD_BLOCKS_NO_DRAINING, /* publishers may not run handlers */
+  SD_BLOCKS_ONE_CORE,    /* publishers have no core beside a worker's */
+  SD_BLOCKS_TIMED        /* the time of each strand is measured */
 };
 /* After the handlers are set. */
 int sd_blocks_reason(const struct sd_dispatcher *d);

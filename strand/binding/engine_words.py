@@ -82,7 +82,9 @@ NO_BLOCKS: Final = {
     lib.SD_BLOCKS_ORDERED: "the policy orders strands",
     lib.SD_BLOCKS_HANDLERS: "they need one native handler for all symbols, which publishes nothing",
     lib.SD_BLOCKS_BOUND: "they need on_full='block', and no bound over several strands",
-    lib.SD_BLOCKS_NO_DRAINING: "publishers may not run handlers, or there is one core only",
+    lib.SD_BLOCKS_NO_DRAINING: "publishers may not run handlers (publisher_drains=False)",
+    lib.SD_BLOCKS_ONE_CORE: "there is one core only",
+    lib.SD_BLOCKS_TIMED: "the handlers' times are measured by symbol (watch, or time_handlers)",
 }
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
 

@@ -571,7 +571,7 @@ def test_a_paused_symbol_makes_the_call_go_the_other_way_and_keeps_its_order(c_h
 def test_blocks_that_cannot_be_are_refused_with_the_reason() -> None:
     for options, reason in (
         ({"policy": strand.Levels()}, "the policy orders strands"),
-        ({"publisher_drains": False}, "publishers may not run handlers"),
+        ({"publisher_drains": False}, r"publishers may not run handlers \(publisher_drains=False\)$"),
         ({"on_full": "drop_newest"}, "on_full='block'"),
     ):
         with (
@@ -587,6 +587,19 @@ def test_blocks_that_cannot_be_are_refused_with_the_reason() -> None:
         ) as d,
     ):
         d.publish(ticks_of(np.zeros(3, np.uint32)))
+
+
+def test_blocks_are_refused_where_there_is_one_core_or_times_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = ticks_of(np.zeros(3, np.uint32))
+    with pytest.raises(ConfigurationError, match="the handlers' times are measured by symbol"):
+        replay(sample_path(), "count", date=SAMPLE_DATE, workers=1, cores=None, ingest="blocks", watch=1)
+    core = min(os.sched_getaffinity(0))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {core})
+    with (
+        pytest.raises(ConfigurationError, match="there is one core only"),
+        Dispatcher(2, "count", workers=1, cores=None, ingest="blocks") as d,
+    ):
+        d.publish(ticks)
 
 
 def test_a_run_says_which_way_its_ticks_took_why_and_what_bound_blocks(day: Path) -> None:

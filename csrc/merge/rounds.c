@@ -190,13 +190,23 @@ static void pass_quarantined(sd_dispatcher *d) {
   o->passed++;
 }
 
-/* Counts what the caller keeps for ticks that are published and not yet final. Ticks that are being published do not count: their
- * publisher may be waiting for space, and would wait for itself. */
+uint64_t sd_outputs_below(const sd_dispatcher *d) {
+  const sd_outputs *o = d->outputs;
+  uint64_t below = o->frontier;
+  for (uint32_t i = 0; i < o->n; i++) {
+    const uint64_t next = sd_output_below(&o->output[i]);
+    if (next < below) below = next;
+  }
+  return below;
+}
+
+/* Counts what the caller keeps: of ticks that are published, and not final yet or with records that are not out. Ticks that are being
+ * published do not count: their publisher may be waiting for space, and would wait for itself. */
 static void count_beside(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   if (!o->tick_bytes) return;
-  uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
-  const uint64_t bytes = low > o->frontier ? (low - o->frontier) * o->tick_bytes : 0;
+  uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start, below = sd_outputs_below(d);
+  const uint64_t bytes = low > below ? (low - below) * o->tick_bytes : 0;
   sd_fetch_add(&o->pool.list->bytes, bytes - o->beside, relaxed, E3);
   o->beside = bytes;
 }
@@ -231,16 +241,6 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
       if (code) return code;
     }
   return SD_OK;
-}
-
-uint64_t sd_outputs_below(const sd_dispatcher *d) {
-  const sd_outputs *o = d->outputs;
-  uint64_t below = o->frontier;
-  for (uint32_t i = 0; i < o->n; i++) {
-    const uint64_t next = sd_output_below(&o->output[i]);
-    if (next < below) below = next;
-  }
-  return below;
 }
 
 uint64_t sd_outputs_late(sd_dispatcher *d) { return d->outputs->late; }

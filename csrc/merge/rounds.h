@@ -17,7 +17,7 @@
 #include "emit/buffer.h"
 
 /* cffi: begin */
-/* Before the first round: the caller keeps so many bytes for each tick until everything below it is final. They count as collected. */
+/* Before the first round: the caller keeps so many bytes for each tick until all records below it are out. They count as collected. */
 void sd_outputs_tick_bytes(struct sd_dispatcher *d, uint64_t bytes);
 enum { SD_FINAL_LIVE = 0, SD_FINAL_ABANDONED = 1, SD_FINAL_ALL = 2 };
 /* Finds up to which number everything is final, and reads the buffers. LIVE: takes the watermark. The other two are for a quiescent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from array_feed import order_feed
+from engine_support import wait_until
 
 import strand
-from strand import batch_handler, feeds, object_handler, replay
+from strand import Dispatcher, batch_handler, feeds, object_handler, replay
 from strand.diff import diff_runs, narrow
 from strand.dispatch.configuration import grouped
 from strand.errors import RecordTypeError
@@ -312,6 +314,66 @@ def test_feeds_of_ticks_stay_bounded_behind_a_quarantined_strand(monkeypatch: py
     records = result.outputs["seen"]
     assert len(records) == 3
     np.testing.assert_array_equal(records["feed"], records["ref"])
+
+
+@object_handler(outputs={"seen": SEEN})
+class WaitsForTheFirstSymbol:
+    """A timer of A, and a record of each symbol's first tick."""
+
+    def on_start(self, ctx: Any) -> None:
+        self._ctx, self._emits = ctx, True
+
+    def on_tick(self, tick: Any) -> None:
+        if self._emits:
+            self._ctx.emit((tick.ref_id,))
+            self._emits = False
+            if tick.instrument_id == 0:
+                self._ctx.wake_at(tick.ts_recv + 1)
+
+    def on_wake(self, time: int) -> None:
+        self._ctx.emit((time,))
+
+
+def test_feeds_of_ticks_stay_bounded_behind_a_timer_of_a_paused_strand() -> None:
+    """A record waits for the timer, and with it the feeds of all ticks from its own on."""
+    n, times, memory, most = 10_000, 100, 1 << 20, 0
+    kept = TickFeeds()
+    options: dict[str, Any] = {"strands": "per-symbol", "max_publishers": 1, "output_memory": memory}
+    d = Dispatcher(["A", "B"], WaitsForTheFirstSymbol, **grouped(workers=1, cores=None, **options))
+    d.outputs.add_feed_column(kept)
+    with d:
+        ticks = zeros(n)
+        ticks["ts_recv"], ticks["instrument_id"] = 1 + np.arange(n), np.arange(n) > 0
+
+        def publish() -> None:
+            nonlocal most
+            for _ in range(times):
+                kept.add(np.zeros(n, np.int32))
+                d.publish(ticks)
+                most = max(most, sum(part.nbytes for _, part in kept._batches))
+                ticks["instrument_id"], ticks["ts_recv"] = 1, ticks["ts_recv"] + n
+
+        kept.add(np.zeros(1, np.int32))
+        d.publish(ticks[:1])
+        d.drain()
+        d.pause("A")
+        ticks["instrument_id"], ticks["ts_recv"] = 1, ticks["ts_recv"] + n
+        thread = threading.Thread(target=publish)
+        thread.start()
+        looks: list[int] = []
+
+        def stands() -> bool:
+            looks.append(d.statistics().handled)
+            return not thread.is_alive() or (len(looks) > 100 and looks[-100] == looks[-1])
+
+        wait_until(stands)
+        d.resume("A")
+        thread.join()
+        d.drain()
+        # Beyond the bound lies what is published between two rounds of the merger.
+        assert most < 3 * memory
+    assert d.outputs["seen"].records == 3
+    assert d.outputs["seen"].array()["feed"].tolist() == [0, NO_FEED, 0]
 
 
 # ---- Fingerprints stand for what a run left, and for nothing else; what is recorded comes back from its file

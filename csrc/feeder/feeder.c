@@ -65,16 +65,22 @@ static int step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush,
 
 static int publish_over(sd_feeder *f, int code);
 
+/* Goes on with what blocks kept back. */
+static int publish_rest(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
+  const uint64_t start = sd_now();
+  const int code = f->n_over ? publish_over(f, sd_publish_more(d, participant, slice_ns)) : SD_OK;
+  f->publishing += sd_now() - start;
+  return code;
+}
+
 int sd_feeder_step(sd_feeder *f, sd_dispatcher *d, uint32_t participant, int flush, uint64_t slice_ns) {
-  if (f->n_over) {
-    const int code = publish_over(f, sd_publish_more(d, participant, slice_ns));
-    if (code) return code;
-  }
+  int code = publish_rest(f, d, participant, slice_ns);
+  if (code) return code;
   const uint64_t before = f->published;
   if (!f->ended) learn(f, d, 0, 0, 1);
   /* Blocks begin where the decoder stands, if the user wants them. */
   if (f->in_blocks && !flush && !f->open) return SD_OK;
-  const int code = step(f, d, participant, flush, slice_ns);
+  code = step(f, d, participant, flush, slice_ns);
   learn(f, d, f->published - before, 0, 1);
   return code;
 }
@@ -92,7 +98,7 @@ static void see(sd_seen *seen, const sd_tick *ticks, uint64_t n, int64_t times, 
   seen->zero_sizes += times * these.zero_sizes;
 }
 
-/* Publishes what blocks kept back; `code`: how far that is. */
+/* Notes by `code` how far publishing what blocks kept back has come. */
 static int publish_over(sd_feeder *f, int code) {
   f->open = code == SD_AGAIN;
   if (code) return code;
@@ -103,7 +109,7 @@ static int publish_over(sd_feeder *f, int code) {
 }
 
 int sd_feeder_in_blocks(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
-  int code = f->n_over ? publish_over(f, sd_publish_more(d, participant, slice_ns)) : SD_OK;
+  int code = publish_rest(f, d, participant, slice_ns);
   if (!code && (f->open || f->held)) code = step(f, d, participant, 1, slice_ns);
   if (code) return code;
   f->ended = sd_now();

@@ -350,7 +350,7 @@ def replay_by(
                 nullcontext() if pacer is None else pacer.serving(),
                 nullcontext() if cut is None else closing(cut),
             ):
-                setup_s = time.perf_counter() - ready
+                run.setup_s = time.perf_counter() - ready
                 run.publish(ticks, progress)
                 wall_s = time.perf_counter() - begun
                 run.end(with_ends=asked["save"] is None)
@@ -364,7 +364,7 @@ def replay_by(
     dispatcher.learn_symbols(feed.symbols)
     if stops.days is not None:
         stops.days.end()
-    return told_of(run, run.result(wall_s, setup_s, ticks.spent_s, feed_statistics), feed, wanted, asked)
+    return told_of(run, run.result(wall_s, ticks.spent_s, feed_statistics), feed, wanted, asked)
 
 
 def _check_written(asked: Asked, source: Any, feed_options: FeedOptions) -> None:

@@ -134,7 +134,7 @@ class Run:
         limit: int | None,
         pacer: Pacer | None,
     ) -> None:
-        self.published = published
+        self.published, self.setup_s = published, 0.0
         self.ended_by: FeedError | KeyboardInterrupt | None = None
         self._feed = feed
         self._dispatcher = dispatcher
@@ -341,12 +341,11 @@ class Run:
         self._dispatcher.learn_symbols(self._feed.symbols)
         self.count_the_rest(runs=False)
         wall_s = time.perf_counter() - begun
-        return self.result(wall_s, 0.0, source.spent_s, dict(self._feed.statistics()))
+        return self.result(wall_s, source.spent_s, dict(self._feed.statistics()))
 
     def result(
         self,
         wall_s: float,
-        setup_s: float,
         feed_s: float,
         feed_statistics: dict[str, int],
     ) -> ReplayResult:
@@ -370,9 +369,10 @@ class Run:
             straddling=np.zeros_like(by_symbol) if stops.straddling is None else stops.straddling.counts,
             contracts=self._inside.contracts_used(),
             wall_s=wall_s,
-            setup_s=setup_s,
+            setup_s=self.setup_s,
             feed_s=feed_s,
-            input_wait_s=feed_statistics.get("wait_ns", 0) / 1e9,
+            # Files of a merge may be waited for at the same time, each in its thread.
+            input_wait_s=min(feed_statistics.get("wait_ns", 0) / 1e9, feed_s),
             workers=dispatcher.workers,
             n_strands=dispatcher.n_strands,
             statistics=statistics,

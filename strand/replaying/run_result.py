@@ -719,18 +719,19 @@ class RunResult:
     def limited_by(self) -> str:
         """Part of the run that took most of its time, as a word.
 
-        It is what ``input_work`` says, ``feed`` (the rest of getting ticks), ``dispatch`` (publishing and handlers),
-        ``set-up`` or ``pacing``.
+        It is ``feed`` (getting ticks), ``dispatch`` (publishing and handlers, and what is read in blocks), ``set-up``
+        or ``pacing``. Where getting ticks took most, and at least half of that was input, it is what ``input_work``
+        says.
         """
         waited_s = self.pacing.waited_s if self.pacing is not None else 0.0
         parts = {
             "pacing": waited_s,
-            self.input_work: self.input_wait_s,
-            "feed": self.feed_s - self.input_wait_s,
+            "feed": self.feed_s,
             "set-up": self.setup_s,
             "dispatch": self.wall_s - self.feed_s - self.setup_s - waited_s,
         }
-        return max(parts, key=lambda name: parts[name])
+        part = max(parts, key=lambda name: parts[name])
+        return self.input_work if part == "feed" and 2 * self.input_wait_s >= self.feed_s else part
 
     @property
     def busy_share(self) -> float:

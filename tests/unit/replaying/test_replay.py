@@ -232,6 +232,9 @@ def result() -> strand.ReplayResult:
         ({"wall_s": 10.0, "setup_s": 6.0, "feed_s": 2.0, "input_wait_s": 1.5}, "set-up"),
         ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 8.0, "input_wait_s": 1.5}, "feed"),
         ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 8.0, "input_wait_s": 7.5}, "reading"),
+        # Getting ticks took most of the time, and neither half of that did.
+        ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 5.0, "input_wait_s": 2.4}, "feed"),
+        ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 5.0, "input_wait_s": 2.6}, "reading"),
     ],
 )
 def test_what_took_most_of_the_time_is_named(result: Any, times: dict[str, float], name: str) -> None:
@@ -255,6 +258,30 @@ def test_only_of_a_compressed_file_it_is_said_that_it_was_inflated(
         result, info=replace(result.info, details=details), wall_s=10.0, setup_s=0.0, feed_s=8.0, input_wait_s=7.5
     )
     assert (found.limited_by, found.input_work) == (work, work)
+
+
+class WaitsInThreads(testing.ListFeed):
+    """A merge whose parts have waited for their files at the same time."""
+
+    def statistics(self) -> dict[str, int]:
+        return {"wait_ns": 10**15}
+
+
+def test_input_is_waited_for_no_longer_than_ticks_are() -> None:
+    ticks = strand.ticks.zeros(10)
+    found = strand.replay(WaitsInThreads(ticks, ["A"]), "count", workers=0)
+    assert 0 < found.input_wait_s <= found.feed_s
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_set_up_of_a_run_that_a_handler_ends_counts_as_such(workers: int) -> None:
+    @strand.batch_handler(state=[("n", "i8")])
+    def fails(symbol: str, ticks: Any, row: Any) -> None:
+        raise ValueError(symbol)
+
+    with pytest.raises(HandlerError) as caught:
+        strand.replay(testing.ListFeed(strand.ticks.zeros(10), ["A"]), fails, workers=workers, cores=None)
+    assert 0 < caught.value.partial.setup_s < caught.value.partial.wall_s
 
 
 def test_rates_are_ticks_by_the_time_and_of_no_time_there_are_none(result: Any) -> None:

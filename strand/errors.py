@@ -25,11 +25,28 @@ def install_command(extra: str) -> str:
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
+#: What may be a secret in a URL: the user before its host, and its query, which may be a signature.
+_SECRET: Final = re.compile(r"(?<=://)[^/?#]*@|[?#].*", re.DOTALL)
+#: A URL in a text.
+_IN_TEXT: Final = re.compile(r"\b(?:s3|gs|https?|wss?):/+[^\s'\"]+")
+
+
+def without_queries(text: str) -> str:
+    """A text without users and queries of the URLs in it, which may be secrets."""
+    return _IN_TEXT.sub(lambda url: _SECRET.sub("", url[0]), text) if ":/" in text else text
+
+
 class StrandError(Exception):
-    """Base of all errors raised by strand. Each can be copied, and pickled for another process."""
+    """Base of all errors raised by strand. Each can be copied, and pickled for another process.
+
+    URLs in its text are without what may be a secret: somebody may give one where no path is taken.
+    """
 
     #: Attributes that stay in the process of the error: what can be called, and the result of a run.
     _stays: tuple[str, ...] = ("partial",)
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*(without_queries(each) if isinstance(each, str) else each for each in args))
 
     def __reduce__(self) -> Any:
         """Give pickle the text and the attributes, since an error's constructor takes other arguments than its text."""
@@ -67,8 +84,8 @@ class ConfigurationError(StrandError, ValueError):
     def __init__(
         self, field: Any, reason: Any = None, others: Iterable[ConfigurationError] = (), *, where: Any = ""
     ) -> None:
-        self.field, self.reason = ("", str(field)) if reason is None else (str(field), str(reason))
-        self.where = str(where)
+        given = ("", field, where) if reason is None else (field, reason, where)
+        self.field, self.reason, self.where = (without_queries(str(each)) for each in given)
         super().__init__(": ".join(part for part in (self.where, self.field, self.reason) if part))
         self.others = tuple(others)
 
@@ -117,7 +134,6 @@ CALLED: Final[dict[str, str]] = {}
 
 #: The start of a store's URL. A ``pathlib.Path`` of a URL has one slash in place of two.
 _STORE: Final = re.compile(r"^(s3|gs|https?):/+(?=[^/])")
-_SECRET: Final = re.compile(r"(?<=://)[^/?#]*@|[?#].*", re.DOTALL)
 
 
 def url_of(path: str | os.PathLike[str]) -> str:

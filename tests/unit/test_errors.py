@@ -7,6 +7,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,9 @@ import pytest
 import strand
 from strand import errors, testing
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, StrandError
+from strand.feeds.live.kafka import KafkaFeed
 from strand.feeds.mapping.options import check_options
+from strand.feeds.sample import sample_path
 from strand.handlers.loading import configured
 
 pytestmark = pytest.mark.python
@@ -34,6 +37,35 @@ def test_every_error_is_a_strand_error_and_documented(cls: type[Exception]) -> N
 
 def test_a_bad_option_is_also_a_value_error() -> None:
     assert issubclass(ConfigurationError, ValueError)
+
+
+SIGNED = "https://me:secret@store.example/day.csv?X-Amz-Signature=secret"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: strand.feeds.open("day.itch", format=SIGNED),
+        lambda: strand.feeds.open("day.itch", zone=SIGNED),
+        lambda: strand.feeds.open(sample_path(), date=SIGNED),
+        lambda: strand.feeds.open("day.csv", profile=SIGNED),
+        lambda: strand.feeds.open("day.itch", start=SIGNED),
+        lambda: strand.replay("day.itch", SIGNED),
+        lambda: strand.replay("day.itch", "count", out=SIGNED),
+        lambda: strand.replay("day.itch", "count", policy=SIGNED),
+        lambda: strand.attach(SIGNED),  # type: ignore[arg-type]
+        lambda: strand.Limits(on_full=SIGNED),  # type: ignore[arg-type]
+        lambda: KafkaFeed(SIGNED, "ticks"),
+        lambda: KafkaFeed("127.0.0.1:9092", "ticks", SIGNED),
+        lambda: check_options(flags={SIGNED: 1}),
+    ],
+)
+def test_no_error_shows_the_signature_or_the_user_of_a_url(call: Callable[[], Any]) -> None:
+    with pytest.raises(StrandError) as raised:
+        call()
+    error = raised.value
+    assert "secret" not in f"{error} {error!r} {error.args} {error.__dict__}"
+    assert "secret" not in "".join(traceback.format_exception(error))
 
 
 def _by_params() -> None:

@@ -17,11 +17,14 @@ import strand
 LEAST = 1
 SHOWN = 1
 
-@strand.handler(state=[("n", "i8")], params=[("least", "u4"), ("times", "i4")], outputs={"seen": [("size", "i8")]})
-def large(row, tick, params, emit):
-    if tick.size >= params.least * LEAST:
-        row.n += params.times
-        emit.seen(tick.size * SHOWN)
+@strand.batch_handler(
+    state=[("n", "i8")], params=[("least", "u4"), ("times", "i4")], outputs={"seen": [("size", "i8")]}
+)
+def large(symbol, ticks, row, ctx):
+    for at, size in enumerate(ticks["size"].tolist()):
+        if size >= ctx.params["least"] * LEAST:
+            row["n"] += ctx.params["times"]
+            ctx.emit((size * SHOWN,), at=at)
 """
 
 

@@ -11,6 +11,7 @@ The fork's garbage collections leave out what was imported; at the interpreter's
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import json
@@ -21,8 +22,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -50,7 +52,7 @@ def run_warm(
     *words: str | Path,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: IO[Any] | None = None,
+    stdin: IO[Any] | bytes | None = None,
     stdout: IO[Any] | None = None,
     stderr: IO[Any] | None = None,
     imported: tuple[str, ...] = (),
@@ -59,16 +61,17 @@ def run_warm(
     """Returns the result of ``subprocess.run([sys.executable, *words], ...)`` for ``-c CODE``, ``-m MODULE`` or a
     script.
 
-    ``imported``: further modules that it finds imported. The limit is there for a program that hangs. Raises
-    TimeoutExpired after ``timeout`` seconds.
+    ``stdin``: a file, or bytes, which come through a pipe. ``imported``: further modules that it finds imported. The
+    limit is there for a program that hangs. Raises TimeoutExpired after ``timeout`` seconds.
     """
     command = [*map(str, words)]
     request = json.dumps([command, str(cwd or Path.cwd()), dict(os.environ if env is None else env)]).encode()
     assert len(request) < MAXIMUM_BYTES
     connection = _connection(imported)
-    with tempfile.TemporaryFile() as none, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        files = (stdin or none, stdout or out, stderr or err)
-        socket.send_fds(connection, [request], [file.fileno() for file in files])
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with _standard_input(stdin) as taken:
+            files = (taken, stdout or out, stderr or err)
+            socket.send_fds(connection, [request], [file.fileno() for file in files])
         pid = int(connection.recv(100))
         connection.settimeout(timeout)
         try:
@@ -83,6 +86,24 @@ def run_warm(
         err.seek(0)
         said = out.read().decode(), err.read().decode()
     return subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status), *said)
+
+
+@contextlib.contextmanager
+def _standard_input(given: IO[Any] | bytes | None) -> Iterator[IO[Any]]:
+    """A file as it is, an empty one, or the end of a pipe into which a thread writes the bytes."""
+    if not isinstance(given, bytes):
+        with tempfile.TemporaryFile() as none:
+            yield given or none
+        return
+    reads, writes = os.pipe()
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), os.fdopen(writes, "wb") as end:
+            end.write(given)
+
+    threading.Thread(target=write, daemon=True).start()
+    with os.fdopen(reads, "rb") as end:
+        yield end
 
 
 @cache

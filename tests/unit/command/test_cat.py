@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from command_here import run_here
 from feed_samples import SAMPLES, Sample
+from warm_python import run_warm
 
 from strand import feeds
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -161,6 +162,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return found
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("head", [[], ["--head", "3"]], ids=["tail", "head and tail"])
 @pytest.mark.parametrize("at", range(3), ids=["npz", "parquet", "dbn"])
 def test_a_tail_is_the_end_of_the_whole_and_only_that_is_read(at: int, head: list[str], days: list[Path]) -> None:
@@ -322,30 +324,28 @@ def test_every_format_is_read_from_standard_input_or_the_error_names_the_cure(sa
     path, some = sample.build(tmp_path), ["--to", "jsonl", "--columns", "number,sequence,symbol,side,price,size"]
     named_by_file = sample.format == "scid" or sample.name.startswith("json document")
     said = ["--feed", f"symbol={lines(path, *some[2:])[0]['symbol']}"] if named_by_file else []
-    ran = subprocess.run([STRAND, "cat", "-", *some, *said], input=path.read_bytes(), capture_output=True, check=False)
+    ran = run_warm("-m", "strand", "cat", "-", *some, *said, stdin=path.read_bytes())
     if sample.format == "bi5":  # the hour stands in the file's name alone
         assert ran.returncode == 2
-        assert b"- is not in folders that tell its instrument and hour" in ran.stderr
-        assert b"put it there, or give symbol= and date= for a file called HHh_ticks.bi5" in ran.stderr
+        assert "- is not in folders that tell its instrument and hour" in ran.stderr
+        assert "put it there, or give symbol= and date= for a file called HHh_ticks.bi5" in ran.stderr
         return
-    assert ran.stderr == b""
+    assert ran.stderr == ""
     assert [json.loads(line) for line in ran.stdout.splitlines()] == lines(path, *some[2:])
 
 
 def test_a_file_of_standard_input_that_lacks_its_name_asks_for_the_symbol(tmp_path: Path) -> None:
     sample = next(one for one in SAMPLES if one.format == "scid")
     data = sample.build(tmp_path).read_bytes()
-    ran = subprocess.run([STRAND, "info", "-"], input=data, capture_output=True, check=False)
+    ran = run_warm("-m", "strand", "info", "-", stdin=data)
     assert ran.returncode == 2
-    assert b"symbol: name the symbol of -, " in ran.stderr
+    assert "symbol: name the symbol of -, " in ran.stderr
 
 
 @pytest.mark.parametrize("command", ["replay", "info", "convert"])
 def test_other_commands_read_standard_input_too(command: str, days: list[Path], tmp_path: Path) -> None:
     more = {"replay": ["--handler", "count", "--json"], "info": ["--json"], "convert": [tmp_path / "t.npz", "--json"]}
     for path in days[:2]:
-        ran = subprocess.run(
-            [STRAND, command, "-", *more[command]], input=path.read_bytes(), capture_output=True, check=False
-        )
+        ran = run_warm("-m", "strand", command, "-", *more[command], stdin=path.read_bytes())
         assert ran.returncode == 0, ran.stderr
         assert json.loads(ran.stdout)["ticks"] == 20_000

@@ -17,6 +17,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 from http_server import MOST_S, wait_for
+from warm_python import run_warm
 
 from strand.errors import ConfigurationError
 from strand.http import ServerOptions
@@ -141,8 +142,7 @@ def command(folder: Path, *args: str) -> Iterator[Command]:
 
 
 def failed(folder: Path, *args: str) -> str:
-    line = [sys.executable, "-m", "strand", "http", *args]
-    run = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, timeout=MOST_S)
+    run = run_warm("-m", "strand", "http", *args, cwd=folder, timeout=MOST_S)
     assert run.returncode == 2
     return without_log(run.stderr).strip()
 

@@ -506,11 +506,8 @@ def replayed(tmp_path: Path) -> Any:
     (tmp_path / "mine.py").write_text(MINE)
 
     def run(*options: str, said: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "strand", "replay", str(sample_path()), *options]
-        environment = os.environ | {"PYTHONPATH": str(tmp_path), "COLUMNS": "200"}
-        return subprocess.run(
-            command, check=False, input=said, capture_output=True, text=True, cwd=tmp_path, env=environment
-        )
+        words = ("-m", "strand", "replay", SAMPLE, *options)
+        return run_warm(*words, cwd=tmp_path, env=os.environ | {"COLUMNS": "200"}, stdin=said.encode())
 
     return run
 

@@ -113,6 +113,7 @@ def test_a_file_that_a_thread_reads_ahead_goes_over_to_blocks_if_its_path_is_sti
     assert result.feed_statistics["read_ns"] >= READ_NS
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("form", ["parquet", "arrow", "npz"])
 @pytest.mark.parametrize("handler", ["book", "bbo"])
 def test_tables_and_arrays_on_disk_go_in_blocks_as_their_batches_and_give_what_a_plain_loop_gives(
@@ -163,6 +164,7 @@ def test_what_changes_the_decoder_or_is_a_fault_ends_blocks_and_is_as_in_turn(da
 EARLY, NOON, LATER = (f"{SAMPLE_DATE}T{time}-05:00" for time in ("04:00", "10:36", "14:30"))
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize(
     "selection",

@@ -94,6 +94,7 @@ def errors(path: Path, **options: Any) -> Any:
     return found[0]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("handler", ["count", "book", "bbo"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_orders_in_blocks_are_as_in_turn(tmp_path: Path, handler: str, workers: int) -> None:
@@ -103,6 +104,7 @@ def test_orders_in_blocks_are_as_in_turn(tmp_path: Path, handler: str, workers: 
     assert plain.seen.zero_sizes
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("levels", [1, 10])
 @pytest.mark.parametrize("handler", ["count", "trades"])

@@ -52,6 +52,7 @@ def emitted(result: Any) -> dict[str, Any]:
     return {name: np.asarray(output).tolist() for name, output in result.outputs.items()}
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", HANDLERS)
 def test_files_of_outputs_are_byte_for_byte_those_of_a_publisher(
@@ -71,6 +72,7 @@ def test_files_of_outputs_are_byte_for_byte_those_of_a_publisher(
         assert all(found[-1][2])
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize(
     ("source", "options"),
     [
@@ -161,6 +163,7 @@ def test_timers_and_ends_fire_at_their_places(c_handlers: Path, yields: bool) ->
         assert blocks[2] > 0
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("yields", [False, True])
 @pytest.mark.parametrize("emits", [False, True])
 def test_timers_and_ends_of_a_file_fire_at_their_places(

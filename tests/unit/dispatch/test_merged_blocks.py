@@ -148,6 +148,7 @@ def what(result: strand.ReplayResult) -> tuple[Any, ...]:
     return result.ticks, rows, result.seen, stats, skipped, [str(each) for each in result.warnings]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("handler", ["count", "book", "vwap", "seconds", "alarms"])
 @pytest.mark.parametrize(("files", "sort"), SORTS[:4])
 def test_the_merge_of_files_in_blocks_is_that_of_a_plain_loop(

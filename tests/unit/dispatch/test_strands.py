@@ -33,6 +33,7 @@ def handler_of(kind: Any, baskets: Any) -> Any:
     return declare(on_ticks)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("kind", ["compiled", "batch"])
 @pytest.mark.parametrize("strands", ["auto", "per-symbol", 7])
 def test_the_symbols_of_overlapping_baskets_share_a_strand(kind: str, strands: Any) -> None:

@@ -256,6 +256,7 @@ def spread(kind: str) -> Any:
     return declare(Spread)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_after_a_book_a_basket_sees_the_books_of_its_symbols(kind: str, workers: int) -> None:

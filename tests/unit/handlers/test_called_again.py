@@ -86,6 +86,7 @@ def in_machine_code() -> Any:
     return divides.with_params({"*": {"factor": 2}})
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("make", [CallerRun, dispatcher])
 @pytest.mark.parametrize("kind", ["batch", "object", "compiled"])
 def test_the_line_of_the_handler_is_told_and_the_call_can_be_made_again(make: Any, kind: str) -> None:

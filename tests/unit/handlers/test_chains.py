@@ -249,6 +249,7 @@ def by_tape() -> dict[str, Any]:
     }
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["orders", "dbn-orders"])
 def test_parts_that_read_the_same_books_have_what_each_has_alone(kind: str, workers: int) -> None:

@@ -102,6 +102,7 @@ def counted(path: Any, handler: Any, **options: Any) -> tuple[int, int]:
     return int(rows["trades"].sum()), int(rows["volume"].sum())
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize(("version", "dialect"), [(1, "dbn"), (2, "dbn"), *((3, dialect) for dialect in DIALECTS)])
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_each_t_record_is_one_trade_in_every_schema_and_dialect(
@@ -177,6 +178,7 @@ def tops_of(records: list[Any]) -> tuple[list[tuple[int, Top]], list[tuple[int, 
     return changes, trades, unmatched, end
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("schema", [name for name in SCHEMAS if SCHEMAS[name][1]] + list(SAMPLES))
 def test_quotes_are_the_views_at_ends_of_events_in_every_schema_and_dialect(

@@ -136,6 +136,7 @@ def asks_for_never() -> Handler:
     return asks
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("make", [CallerRun, partial(Dispatcher, workers=2, cores=None)])
 @pytest.mark.parametrize(
     "kind", ["batches", "objects", pytest.param("numba", marks=pytest.mark.python), "chain", "chain to batches"]

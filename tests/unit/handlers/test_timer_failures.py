@@ -78,6 +78,7 @@ KINDS = {"batches": batches, "objects": objects, "numba": compiled}
 SAID = {"batches": "ValueError: boom at 5", "objects": "ValueError: boom at 5", "numba": "it raised an exception"}
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("chained", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_timer_s_failure_names_what_and_when_and_its_strand_goes_on_after_a_release(kind: str, chained: bool) -> None:

@@ -92,6 +92,7 @@ def test_a_compiled_part_that_fails_before_a_python_one_names_the_tick(c_handler
     assert d.rows[0]["on_sum"]["ticks"] == 9
 
 
+@pytest.mark.cells(1)
 @pytest.mark.python
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("part", PARTS)
@@ -109,6 +110,7 @@ def test_a_compiled_part_s_failure_behind_timers_of_the_python_one_comes_at_its_
     assert ran.outputs["before", 0] == [(1001 + 11 * n, n + 1) for n in range(5)]
 
 
+@pytest.mark.cells(2)
 @pytest.mark.python
 @pytest.mark.parametrize("on_error", ["quarantine", "stop"])
 @pytest.mark.parametrize("part", PARTS)

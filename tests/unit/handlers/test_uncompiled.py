@@ -127,6 +127,7 @@ def middles(row: Any, tick: Any, basket: Any) -> None:
     row["best"] = max(row.best, row.book.bid_price)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
     "handler", [traded.with_params({"*": {"factor": 2}, "AAADU": {"factor": 3}}), strand.chain("book", middles)]
@@ -139,7 +140,7 @@ def test_without_the_compiler_rows_and_baskets_are_the_same_bits(
     def replayed() -> Any:
         # A chain resolves its parts as it is made.
         made = strand.chain("book", middles) if "+" in handler.name else handler
-        return strand.replay(sample_path(), made, date=SAMPLE_DATE, workers=workers)
+        return strand.replay(sample_path(), made, date=SAMPLE_DATE, workers=workers, limit=20_000)
 
     compiled = replayed()
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")

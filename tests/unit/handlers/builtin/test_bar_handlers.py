@@ -320,6 +320,7 @@ def volume_of(name: str, result: strand.ReplayResult) -> int:
     return int(result.rows.array["volume"].sum())
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("name", ["bars", "vwap", "trade_stats"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_closing_crosses_are_left_out_with_a_word_or_taken_in(

@@ -95,6 +95,7 @@ def of(key: int, trades: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]
     return [(price, size) for at, price, size in trades if at == key]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("books", [None, False])
@@ -116,6 +117,7 @@ def test_rows_of_all_symbols_are_those_of_exact_fractions(workers: int, late: bo
                     assert float(row["vwap"]) == pytest.approx(float(average_of(mine, contract)), rel=1e-12)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("kind", [{"every": "100s"}, {"ticks": 7}, {"notional": "3e8"}])

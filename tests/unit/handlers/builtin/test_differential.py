@@ -370,6 +370,7 @@ def test_intervals_of_averages_add_up_to_plain_python_s(traded: Market) -> None:
             check(one, other, name)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("fill", [False, True])
 @pytest.mark.parametrize("every", ["7s", "1m"])
 def test_intervals_of_spreads_are_those_of_plain_python(quoted: Market, every: str, fill: bool) -> None:

@@ -190,6 +190,7 @@ def test_an_event_that_stays_open_ends_with_the_run_and_the_run_says_so() -> Non
     assert warning.count == 1
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("name", HANDLERS)
 @pytest.mark.parametrize("like", [messages, lambda seed: as_views(messages(seed))], ids=["levels", "views"])
 def test_a_quote_whose_event_stays_open_is_warned_of(name: str, like: Any) -> None:

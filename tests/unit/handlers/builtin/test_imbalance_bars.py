@@ -109,6 +109,7 @@ BOUNDS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.cells(2)
 @pytest.mark.parametrize("options", BOUNDS)
 @pytest.mark.parametrize("sign", ["aggressor", "tick"])
 @pytest.mark.parametrize("of", OF)

@@ -346,6 +346,7 @@ def weighed_in_batches(folder: Path) -> Any:
     return weigh
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("make", [weighed_in_c, weighed_by_numba, weighed_in_batches])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_handler_behind_the_book_sees_its_levels_after_each_tick(make: Any, workers: int, tmp_path: Path) -> None:

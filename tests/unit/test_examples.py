@@ -71,19 +71,6 @@ def test_the_signal_in_python_sees_every_tick_of_its_symbols(tmp_path: Path) -> 
         assert int(ticks.replace(",", "")) == counted.rows[name]["ticks"]
 
 
-def test_the_signal_in_python_is_the_same_whatever_the_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    from python_signal import order_flow  # type: ignore[import-not-found]
-
-    rows = [
-        strand.replay(
-            sample_path(), order_flow, symbols=["AAAHD"], feed_options={"date": SAMPLE_DATE}, budget_ticks=n
-        ).rows["AAAHD"]
-        for n in (7, 4096)
-    ]
-    assert rows[0] == rows[1]
-
-
 def test_a_live_feed_loses_what_both_lines_lost_and_nothing_else(tmp_path: Path) -> None:
     printed = run("live_loopback.py", cwd=tmp_path)
     lines = re.findall(r"^line \S+: ([\d,]+) messages, ([\d,]+) of the session missing$", printed, re.MULTILINE)

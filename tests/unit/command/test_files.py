@@ -119,19 +119,6 @@ def test_counters_of_reading_are_shown_when_asked_and_in_json() -> None:
     assert [name for name in told if told[name] and f" {name} " not in verbose] == []
 
 
-# ---- strand gen
-
-
-def test_gen_writes_the_same_file_for_the_same_seed(tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("a.itch50", "b.itch50", "c.itch50")]
-    for path, seed in zip(files, ("3", "3", "4"), strict=True):
-        done = run_here(
-            "gen", "itch", "--symbols", "20", "--messages", "2000", "--seed", seed, "--out", str(path), "--json"
-        )
-        assert done.returncode == 0, done.stderr
-    assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
-
-
 # ---- strand diff
 
 

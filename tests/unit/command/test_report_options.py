@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from strand.command.cli import cli
-from strand.errors import UnknownSymbolError
 from strand.feeds.sample import sample_path
 
 pytest.importorskip("matplotlib")
@@ -42,18 +41,3 @@ def test_the_command_writes_the_page_of_the_symbols_asked_for(tmp_path: Path, un
     assert done.exit_code == 0, done.output
     assert "report written to" in done.stderr
     assert "Prices and volume of AAAOA over" in path.read_text("utf-8")
-
-
-def test_symbols_for_the_page_that_the_feed_has_not_are_named_when_the_run_is_over(
-    tmp_path: Path, undrawn: None
-) -> None:
-    path = tmp_path / "run.html"
-    asked = ["--report", str(path), "--report-symbols", "AAAOA,NOPE,NONE"]
-    done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", *asked])
-    assert isinstance(done.exception, UnknownSymbolError)
-    assert str(done.exception).endswith("sample.itch50.gz is named 'NOPE', 'NONE'")
-    # Where a line is broken depends on how long the paths in it are.
-    assert "200,500 ticks" in " ".join(done.output.split())
-    assert path.exists()
-    done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", "--limit", "10", *asked])
-    assert done.exit_code == 0

@@ -682,7 +682,7 @@ def test_ticks_that_never_fit_blocks_are_no_trial_of_them() -> None:
 
 def test_slots_homes_and_lag_are_seen_from_outside_while_a_home_is_slow() -> None:
     """One symbol has the ticks, so its home is behind while the others have nothing to do."""
-    ticks = ticks_of(np.zeros(TICKS, np.uint32))
+    ticks = ticks_of(np.zeros(TICKS // 4, np.uint32))
     options: dict[str, Any] = {"workers": 1, "cores": None, "attachable": True, "name": "slow"}
     with Dispatcher(9, strand.handlers.spin(work=3_000), ingest="blocks", **options) as d:
         attached = strand.attach(os.getpid(), name="slow")

@@ -28,7 +28,7 @@ import strand
 from strand import Dispatcher, batch_handler, native
 from strand.caller.run import CallerRun
 from strand.dispatch.configuration import Pool
-from strand.errors import BackpressureError, ConfigurationError, UnknownSymbolError, WouldDeadlockError
+from strand.errors import BackpressureError, UnknownSymbolError, WouldDeadlockError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_ORDER
 
@@ -313,11 +313,6 @@ def test_only_symbols_whose_handler_goes_by_the_feed_are_counted() -> None:
         with pytest.warns(RuntimeWarning, match=r"reach .*vwap"):
             d.publish(ticks)
         assert d.statistics().orders_as_plain == np.count_nonzero(mine) > 0
-
-
-def test_a_feed_that_means_nothing_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="feed: 'itch' is not one of plain, orders, dbn, dbn-orders"):
-        Dispatcher(1, "vwap", feed="itch")  # type: ignore[arg-type]
 
 
 # ---- Handlers in Python: in order, one at a time, and publishing themselves

@@ -95,25 +95,6 @@ def test_a_file_holds_what_would_have_been_collected(c_handlers: Path, tmp_path:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_file_is_the_same_to_the_byte_for_any_workers_and_batches(
-    c_handlers: Path, tmp_path: Path, suffix: str
-) -> None:
-    ticks = stream(200_000)
-    seen: set[bytes] = set()
-    for i, options in enumerate(
-        (
-            {"workers": 1, "strands": "per-symbol"},
-            {"workers": 3, "batch_ticks": 17, "publisher_drains": False},
-            {"workers": 4, "strands": 1, "budget_ticks": 7},
-        )
-    ):
-        path = tmp_path / f"{i}.{suffix}"
-        run(c_handlers, ticks, {"seen": path}, **options)
-        seen.add(path.read_bytes())
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_an_output_nobody_emitted_to_is_an_empty_file_with_its_columns(
     c_handlers: Path, tmp_path: Path, suffix: str
 ) -> None:

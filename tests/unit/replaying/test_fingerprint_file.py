@@ -125,21 +125,6 @@ def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:
 
 
 @pytest.mark.cells(1)
-@pytest.mark.parametrize("batch", [1, 7, 1000, 10_000])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(order_day: Any, batch: int, workers: int) -> None:
-    ticks, names = order_day
-    result = strand.replay(
-        order_feed(ticks, names, batches=batch), "book", workers=workers, cores=None, fingerprint_every=900
-    )
-    places = [*range(900, len(ticks), 900), len(ticks)]
-    assert [i.ticks for i in result.intervals] == places
-    assert [i.fingerprint for i in result.intervals] == [of(ticks[:n], names, "book") for n in places]
-    assert result.intervals[-1].fingerprint == result.fingerprint
-    assert len({i.input for i in result.intervals}) == len(places)
-
-
-@pytest.mark.cells(1)
 @pytest.mark.parametrize("way", [{"workers": 1}, {"workers": 3, "strands": 1}, {"workers": 2, "capacity_ticks": 64}])
 @pytest.mark.parametrize("written", [False, True])
 def test_outputs_are_part_of_an_interval_as_far_as_they_had_come(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import zipfile
 from collections import defaultdict
@@ -161,7 +162,7 @@ def test_recorded_lean_ticks_leave_the_rows_of_zipfile_and_numpy(shared_data: Pa
         with zipfile.ZipFile(path) as archive:
             (name,) = archive.namelist()
             symbol = name.split("_")[1].upper()
-            columns = np.loadtxt(archive.open(name), np.int64, delimiter=",", usecols=range(3), unpack=True)
+            columns = np.loadtxt(io.BytesIO(archive.read(name)), np.int64, delimiter=",", usecols=range(3), unpack=True)
             ticks[symbol] += columns.shape[1]
             if "_Trade_" in name:
                 trades[symbol] = columns[1:]

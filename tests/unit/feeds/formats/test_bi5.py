@@ -140,15 +140,6 @@ def test_a_cut_hour_is_an_error_after_its_ticks_or_counted_and_the_next_hour_com
     assert result.skipped.counts == {"cut file": 1}
 
 
-def test_a_cut_record_is_named_by_its_number(tmp_path: Path) -> None:
-    records = ref.some(1, 5)
-    data = b"".join(ref.ENTRY.pack(*record) for record in records)[:-7]
-    path = ref.write(tmp_path, "EURUSD", HOUR, ref.compressed(data))
-    with pytest.raises(TruncatedFeedError, match=r"byte 80: ends inside record 5, which has 13 of 20 bytes"):
-        feeds.open(path).to_numpy()
-    assert len(shown(path, on_bad_record="skip")) == 4
-
-
 def test_damage_within_an_hour_is_an_error_or_counted(tmp_path: Path) -> None:
     data = bytearray(ref.packed(ref.some(1, 3000)))
     data[200:260] = bytes(60)

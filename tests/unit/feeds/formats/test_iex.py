@@ -14,13 +14,12 @@ import pytest
 from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import assert_selected, decode_in_pieces, ticks_of
+from reading import decode_in_pieces, ticks_of
 
 import strand
 from strand import UNDEF_PRICE, feeds
 from strand.binding.captures import MAX_RECORD, IexDecoder, IexPcapDecoder, iex_message_length
 from strand.errors import FeedError, FormatError, TruncatedFeedError, UnknownFormatError
-from strand.feeds import Selection
 from strand.feeds.formats.pcap import COMPLETE, IexFeed, recognise_iex
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ref.TYPES)
@@ -327,15 +326,6 @@ def test_a_capture_that_begins_with_other_packets_names_the_format_to_ask_for(tm
         strand.replay(path, "count")
     with feeds.open(path, format="iex") as feed:
         assert len(ticks_of(feed)) == 1
-
-
-@PROTOCOLS
-def test_a_selection_gives_what_a_mask_gives(tmp_path: Path, protocol: int) -> None:
-    path = write(tmp_path, protocol)
-    times = ticks_of(IexFeed(path))["ts_recv"]
-    low, high = int(times[len(times) // 3]), int(times[-1])
-    for select in (Selection(("AAPL",)), Selection(("Z*", "AA*"), low, high), Selection((), low)):
-        assert_selected(IexFeed(path, select=select), IexFeed(path), select)
 
 
 def test_levels_change_when_their_event_is_complete(tmp_path: Path) -> None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pitch_reference as ref
 import pytest
-from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import decode_in_pieces, read
+from reading import decode_in_pieces
 
 from strand import UNDEF_PRICE
 from strand.binding import decoders
 from strand.errors import FeedError, FormatError, TruncatedFeedError
-from strand.feeds import Feed
-from strand.feeds.formats.pitch import PitchFeed
 from strand.feeds.times import midnight_ns
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
@@ -55,10 +50,6 @@ FORMS = pytest.mark.parametrize("form", [b"%s\n", b"%s\r\n", b"S%s\n", b"S%s\r\n
 
 def stream(form: bytes = b"%s\n") -> bytes:
     return b"".join(form % body for body in ref.every_type())
-
-
-def write(folder: Path, content: bytes, name: str = "pitch_20190130.txt") -> Path:
-    return write_anew(folder / name, content)
 
 
 def test_lengths_are_those_of_the_specification() -> None:
@@ -179,34 +170,3 @@ def test_any_messages_in_any_pieces_agree_with_the_reference(bodies: list[bytes]
 @given(st.lists(st.one_of(st.binary(max_size=70), lines()), max_size=9), st.integers(1, 400), st.booleans())
 def test_any_bytes_agree_with_the_reference(parts: list[bytes], chunk: int, skip: bool) -> None:
     assert_agrees(b"\n".join(parts), chunk=chunk, skip=skip)
-
-
-def test_it_is_a_feed_of_a_plain_or_packed_file(tmp_path: Path) -> None:
-    expected = ref.decode(stream(), MIDNIGHT_NS)
-    for content, compression in ((stream(), "none"), (gzip.compress(stream()), "gzip")):
-        feed = PitchFeed(write(tmp_path, content))
-        assert isinstance(feed, Feed)
-        assert (feed.info.format, feed.info.date, feed.info.venue) == ("pitch", "2019-01-30", "Cboe")
-        assert feed.info.details["compression"] == compression
-        for _ in range(2):
-            ticks, error = read(feed)
-            assert error is None
-            np.testing.assert_array_equal(ticks, expected.ticks)
-            assert list(feed.symbols) == expected.names
-        assert feed.statistics()["bytes_out"] == len(stream())
-        assert all(type(value) is int for value in feed.statistics().values())
-
-
-def test_a_fault_comes_behind_every_tick_before_it_and_is_skipped_on_demand(tmp_path: Path) -> None:
-    content = stream() * 300 + b"99999999A\n" + stream()
-    path = write(tmp_path, content)
-    ticks, error = read(PitchFeed(path, batch_ticks=4096))
-    assert len(ticks) == 300 * len(ref.every_type())
-    assert isinstance(error, FormatError)
-    assert error.line == len(ticks) + 1
-    feed = PitchFeed(path, on_bad_record="skip")
-    ticks, error = read(feed)
-    assert error is None
-    assert len(ticks) == 301 * len(ref.every_type())
-    assert feed.skipped.counts == {"bad length": 1}
-    assert feed.skipped.samples[0].line == 300 * len(ref.every_type()) + 1

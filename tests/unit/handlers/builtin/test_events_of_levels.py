@@ -353,18 +353,6 @@ def test_a_recorded_stream_shows_the_tops_after_whole_messages_and_no_other(reco
     assert all(bid < ask for bid, _, ask, _ in seen)
 
 
-@pytest.mark.python
-def test_a_recorded_stream_gives_the_same_rows_on_any_number_of_workers(recording: Path) -> None:
-    prints = {
-        strand.replay(
-            recording, strand.chain(depth(), bbo()), workers=workers, cores=None,
-            feed_options={"profile": PROFILE, "batch_ticks": batch},
-        ).fingerprint
-        for workers, batch in ((0, 4_096), (4, 997))
-    }  # fmt: skip
-    assert len(prints) == 1
-
-
 # ---- one market as orders and as levels
 
 

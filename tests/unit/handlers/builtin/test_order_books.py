@@ -299,7 +299,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Any:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text((CSRC / name).read_text())
         sources.append(folder / name)
-    options = ["-O2", "-shared", "-fPIC", "-std=gnu11", f"-I{folder}", f"-I{CSRC}"]
+    options = ["-O1", "-shared", "-fPIC", "-std=gnu11", f"-I{folder}", f"-I{CSRC}"]
     subprocess.run([compiler, *options, "-o", folder / "trial.so", *sources, "-lpthread"], check=True)
     found = ctypes.CDLL(str(folder / "trial.so")).deep_trial
     found.argtypes, found.restype = [ctypes.c_uint64, ctypes.c_uint64], ctypes.c_uint32
@@ -335,7 +335,7 @@ def moved(once: Any) -> Any:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     assert compiler is not None, "a C compiler"
     sources = [SUPPORT / "moved_memory.c", *(CSRC / f"{name}.c" for name in SOURCES)]
-    options = ["-O2", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}"]
+    options = ["-O1", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}"]
     path = once(
         "moved.so", lambda to: subprocess.run([compiler, *options, "-o", to, *sources, "-lpthread"], check=True)
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import gzip
 import io
 import re
 import zipfile
@@ -61,18 +60,6 @@ def test_line_ends_of_other_systems_change_nothing(name: str, ends: str, tmp_pat
 
 def test_every_profile_is_tried_here() -> None:
     assert {name.split(" ", maxsplit=1)[0] for name in KINDS} == set(profiles())
-
-
-@pytest.mark.parametrize("name", list(KINDS)[::10])
-def test_a_file_opens_compressed_without_being_told_what_it_is(name: str, tmp_path: Path) -> None:
-    kind = KINDS[name]
-    path = tmp_path / f"{kind.file}.gz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = text_of(kind, made_up(name, 20))
-    path.write_bytes(gzip.compress(data))
-    feed = strand.feeds.open(path, **kind.options)
-    assert isinstance(feed, CsvFeed)
-    assert as_dicts(feed) == reference(kind, data)
 
 
 def test_lobster_as_recorded_is_read_exactly(shared_data: Path) -> None:

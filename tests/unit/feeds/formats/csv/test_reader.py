@@ -164,15 +164,6 @@ def test_a_selection_without_the_files_one_symbol_gives_nothing(tmp_path: Path) 
     assert (len(ticks), error) == (0, None)
 
 
-@pytest.mark.parametrize("batch_ticks", [1, 7, 1000])
-def test_batches_are_no_longer_than_asked_for_and_reading_may_start_anywhere(batch_ticks: int, tmp_path: Path) -> None:
-    path = write(tmp_path / "trades.csv", lines(100))
-    feed = CsvFeed(path, batch_ticks=batch_ticks)
-    assert max(len(batch) for batch in feed.batches()) <= batch_ticks
-    rest = np.concatenate(list(feed.batches_from(61)))
-    assert rest["ref_id"].tolist() == list(range(61, 100))
-
-
 def test_header_and_nothing_else_is_an_empty_feed(tmp_path: Path) -> None:
     for text in (HEADER, HEADER + "\n", HEADER + "\r\n\r\n"):
         (tmp_path / "trades.csv").write_bytes(text.encode())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
-import sys
 from pathlib import Path
 
 import itch_reference as ref
@@ -24,15 +22,6 @@ from strand.feeds.times import midnight_ns
 @pytest.fixture
 def data() -> bytes:
     return b"".join(ref.frame(body) for body in ref.every_type())
-
-
-@pytest.fixture(params=["isal igzip", "zlib"])
-def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "zlib":
-        monkeypatch.setitem(sys.modules, "isal", None)
-    else:
-        pytest.importorskip("isal")
-    return str(request.param)
 
 
 def write(folder: Path, content: bytes, name: str = "20190130.itch") -> Path:
@@ -117,20 +106,6 @@ def test_itch_is_recognised_by_its_first_message(data: bytes) -> None:
     assert recognise(data[:16])
     assert recognise(ref.frame(ref.message("A", 1, 2, 3, b"B", 4, b"AAPL    ", 5), 0))
     assert not recognise(ref.frame(ref.message("S", 0, 86_400 * 10**9, b"O")))
-
-
-def test_the_real_sample_reads_the_same_plain_and_packed(tmp_path: Path, shared_data: Path, inflater: str) -> None:
-    path = shared_data / "itch50" / "ex20101224.TEST_ITCH_50"
-    if not path.exists():
-        pytest.skip("no ITCH sample")
-    plain = ItchFeed(path)
-    ticks, error = read(plain)
-    assert error is None
-    assert plain.info.date == "2010-12-24"
-    assert list(plain.symbols) == ["", "ALC", "BOB", "CHAR"]
-    assert plain.statistics()["messages"] == 12_012
-    packed = ItchFeed(write(tmp_path, gzip.compress(path.read_bytes()), path.name + ".gz"))
-    np.testing.assert_array_equal(read(packed)[0], ticks)
 
 
 # ---- The directory describes each stock; events of the whole market are reported

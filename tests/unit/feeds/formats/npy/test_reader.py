@@ -55,12 +55,6 @@ def test_names_travel_in_an_npz_and_bound_the_keys(tmp_path: Path) -> None:
         ticks_of(feed)
 
 
-def test_a_compressed_npz_is_streamed_and_equal(tmp_path: Path) -> None:
-    ticks = some_ticks(1000)
-    np.savez_compressed(tmp_path / "a.npz", ticks=ticks, symbols=np.array(["x"] * 7))
-    assert ticks_of(NpyFeed(tmp_path / "a.npz", batch_ticks=33)).tobytes() == ticks.tobytes()
-
-
 @pytest.mark.parametrize("packing", ["gzip", "bz2", "lzma", "zstd"])
 def test_a_packed_npy_is_recognised_streamed_and_equal(tmp_path: Path, packing: str) -> None:
     ticks = some_ticks(1000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import signal
@@ -77,24 +76,6 @@ def test_a_recording_has_every_message_as_it_came_and_gives_the_same_ticks(tmp_p
     assert [entry.value for line in lines[2:-1] if (entry := read_entry(line))] == sent
     np.testing.assert_array_equal(ticks_of(feed), ticks)  # from its start, each time anew
     assert feed.statistics() == live.statistics()
-
-
-def test_a_replay_has_the_same_rows_and_fingerprint_for_any_batch_size(tmp_path: Path) -> None:
-    trades = [trade(n, "BTC" if n % 3 else "ETH") for n in range(1, 91)]
-
-    def handle(connection: Any, _: int) -> None:
-        for first in range(0, 90, 3):
-            connection.send(message(*trades[first : first + 3]))
-
-    record = tmp_path / "day.ws.gz"
-    with serving(handle) as url:
-        live = strand.replay(listen(url, max_messages=30, record=record), "vwap", workers=2, strands=2)
-    assert record.read_bytes()[:2] == b"\x1f\x8b"
-    for batch_ticks in (1, 7, 4096):
-        again = strand.replay(record, "vwap", workers=1, feed_options={"batch_ticks": batch_ticks})
-        assert again.ticks == live.ticks == 90
-        assert all(live.rows[name] == again.rows[name] for name in ("BTC", "ETH"))
-        assert again.fingerprint == live.fingerprint
 
 
 def test_connections_lost_and_made_again_are_in_it(tmp_path: Path) -> None:
@@ -318,17 +299,6 @@ def test_a_cut_is_an_error_however_bad_lines_are_taken(whole: Path) -> None:
         ticks, error = taken(whole, on_bad_record=on_bad_record)
         assert len(ticks) == 5
         assert isinstance(error, TruncatedFeedError)
-
-
-def test_compressed_and_cut_gives_what_came_out_before(whole: Path, tmp_path: Path) -> None:
-    path, (ticks, _) = tmp_path / "cut.ws.gz", taken(whole)
-    packed = gzip.compress(whole.read_bytes())
-    path.write_bytes(packed)
-    np.testing.assert_array_equal(taken(path)[0], ticks)
-    path.write_bytes(packed[:-40])
-    found, error = taken(path)
-    assert isinstance(error, TruncatedFeedError)
-    np.testing.assert_array_equal(found, ticks[: len(found)])
 
 
 def test_it_is_told_by_content_whatever_it_is_called(whole: Path, tmp_path: Path) -> None:

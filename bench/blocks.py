@@ -38,6 +38,7 @@ import numpy as np
 
 import strand
 from strand.bench.ways import WayName
+from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.write.conversion import convert
 
 BUILD: Final = Path(__file__).resolve().parent.parent / "build"
@@ -102,7 +103,8 @@ def divided(path: Path, files: int) -> list[Path]:
                 part += data[at:end]
             at = end
         for each, part in zip(paths, made, strict=True):
-            each.write_bytes(part)
+            with atomic_write(each) as file:
+                file.write(part)
     return paths
 
 
@@ -245,7 +247,8 @@ def mix(name: str, n: int) -> tuple[Any, int]:
             ticks = with_hot_symbol(n, symbols, 0.4)
         else:
             ticks = route_stream(n, symbols, 1.2 if symbols == 50 else "calibrated")
-        np.save(path, ticks)
+        with atomic_write(path) as file:
+            np.save(file, ticks)
     return np.ascontiguousarray(np.load(path)), symbols
 
 

@@ -84,7 +84,10 @@ def day(messages: int) -> tuple[Path, Path]:
     if not packed.exists():
         FOLDER.mkdir(exist_ok=True)
         SyntheticFeed(SYMBOLS, messages, seed=1, date=DATE).write_itch(plain)
-        subprocess.run(["gzip", "-k", "-6", str(plain)], check=True)
+        partial = packed.with_suffix(".partial")  # gzip that is killed leaves what it has written
+        with partial.open("wb") as file:
+            subprocess.run(["gzip", "-c", "-6", str(plain)], stdout=file, check=True)
+        partial.replace(packed)
     return plain, packed
 
 
@@ -95,12 +98,14 @@ def ticks_of(symbols: int) -> Path:
         import numpy as np
 
         import strand
+        from strand.feeds.io.atomic_write import atomic_write
 
         FOLDER.mkdir(exist_ok=True)
         ticks = strand.ticks.zeros(TICKS)
         ticks["instrument_id"] = np.random.default_rng(1).integers(0, symbols, TICKS)
         ticks["kind"], ticks["ts_recv"] = 1, np.arange(1, TICKS + 1)
-        np.save(path, ticks)
+        with atomic_write(path) as file:
+            np.save(file, ticks)
     return path
 
 

@@ -33,6 +33,7 @@ from typing import Any
 
 import click
 
+from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic import SyntheticFeed
 
 ROUTES = [(skew, symbols, work) for skew, symbols in (("calibrated", 8172), ("1.2", 50)) for work in (1, 5, 30, 100)]
@@ -227,7 +228,8 @@ def _trades(count: int) -> Path:
     if not path.exists():
         import numpy as np
 
-        np.save(path, made_ticks(count, 8172))
+        with atomic_write(path) as file:
+            np.save(file, made_ticks(count, 8172))
     return path
 
 

@@ -209,14 +209,25 @@ def _plain(value: Any, depth: int = 0) -> Any:
         return f"(a {type(value).__name__} that cannot be shown as text)"
 
 
+class _TerminalFormatter(TextFormatter):
+    """Formats lines for standard error of a terminal: of those that only inform, as much as a line of it shows."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name that logging calls
+        """See ``logging.Formatter``."""
+        line = super().formatMessage(record)
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns if record.levelno < logging.WARNING else 0
+        return one_line(line, columns) if columns else line
+
+
 @contextmanager
 def to_standard_error(form: Literal["text", "json"], level: str = "info") -> Iterator[None]:
     """Sends Strand's lines from a level on, and warnings of all other code, to standard error, in the block.
 
-    Handlers that the program has set get the same lines.
+    Handlers that the program has set get the same lines. On a terminal, lines below a warning are cut to its width.
     """
     handler, ours = logging.StreamHandler(sys.stderr), logging.getLogger("strand")
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter("%(levelname)s %(name)s: %(message)s"))
+    as_text = _TerminalFormatter if sys.stderr is not None and sys.stderr.isatty() else TextFormatter
+    handler.setFormatter(JsonFormatter() if form == "json" else as_text("%(levelname)s %(name)s: %(message)s"))
     before = ours.level
     logging.getLogger().addHandler(handler)
     ours.setLevel(level.upper())

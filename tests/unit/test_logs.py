@@ -6,7 +6,12 @@ import ast
 import io
 import json
 import logging
+import os
+import pty
 import re
+import subprocess
+import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -197,6 +202,24 @@ def test_what_cannot_be_shown_does_not_end_the_line() -> None:
 def test_a_message_as_text_is_one_line_without_codes_for_a_terminal() -> None:
     line = formatted("closed: \x1b[2Jno\nINFO strand: forged", formatter=TextFormatter("%(levelname)s: %(message)s"))
     assert line == "INFO: closed: \\x1b[2Jno\\nINFO strand: forged"
+
+
+def test_lines_that_only_inform_are_no_wider_than_a_terminal() -> None:
+    code = (
+        "import logging; from strand import logs\n"
+        "with logs.to_standard_error('text'):\n"
+        "    for tell in (logging.getLogger('strand').info, logging.getLogger('strand').warning): tell(200 * 'a')\n"
+    )
+    main, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 60))
+    subprocess.run([sys.executable, "-c", code], stderr=terminal, check=True)
+    os.close(terminal)
+    informs, warns = os.read(main, 4_096).decode().splitlines()
+    os.close(main)
+    assert informs == f"INFO strand: {43 * 'a'}...a"
+    assert warns == f"WARNING strand: {200 * 'a'}"
+    elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    assert elsewhere.splitlines() == [f"INFO strand: {200 * 'a'}", warns]
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter("%(message)s %(url)s %(token)s")])

@@ -14,11 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 import click
 import numpy as np
 import numpy.typing as npt
+from turns import alone, in_turns, peak_mb
 
 NEEDED = 1.5
 COLUMNS = ("instrument_id", "start", "open", "high", "low", "close", "vwap", "volume", "trades")
@@ -131,21 +131,19 @@ def in_memory(task: dict[str, Any]) -> dict[str, Any]:
     }
     for way in WAYS:
         sides[f"polars, {way}"] = lambda way=way: by_polars(frame, task["step_ns"], way)
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    expected: npt.NDArray[np.int64] | None = None
-    for turn in range(task["turns"] + 1):
-        for name, run in sides.items():
-            begun = time.perf_counter()
-            found = run()
-            spent = time.perf_counter() - begun
-            table = table_of(found, task["step_ns"])
-            expected = table if expected is None else expected
-            assert np.array_equal(table, expected), f"{name} found other bars"
-            if turn:
-                seconds[name].append(spent)
-            del found, table
-    assert expected is not None
-    return {"seconds": seconds, "bars": len(expected)}
+    expected: list[npt.NDArray[np.int64]] = []
+
+    def timed(name: str) -> float:
+        begun = time.perf_counter()
+        found = sides[name]()
+        spent = time.perf_counter() - begun
+        table = table_of(found, task["step_ns"])
+        expected[:] = expected or [table]
+        assert np.array_equal(table, expected[0]), f"{name} found other bars"
+        return spent
+
+    seconds = in_turns({name: partial(timed, name) for name in sides}, task["turns"])
+    return {"seconds": seconds, "bars": len(expected[0])}
 
 
 def from_file(task: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +160,7 @@ def from_file(task: dict[str, Any]) -> dict[str, Any]:
             strand.bars(task["step_ns"]),
             out={} if out is None else {"bars": out},
             workers=task["workers"],
-            feed_options={"constants": {"kind": 2, "action": b"T"}},
+            feed_options={"price_unit": "1e-9", "constants": {"kind": 2, "action": b"T"}},
         )
         found = None if out is not None else result.outputs["bars"]
     else:
@@ -178,38 +176,26 @@ def from_file(task: dict[str, Any]) -> dict[str, Any]:
             # Indices go by first appearance, names say which instrument it is.
             names = [name for name in result.symbols if name.startswith("id:")]
             ids = np.array([int(name.removeprefix("id:")) for name in names], np.uint32)
-            found = found.copy()
+            found = np.array(found)
             found["instrument_id"] = ids[found["instrument_id"]]
             found = [found]
         told["digest"] = hashlib.blake2b(table_of(found, task["step_ns"]).tobytes()).hexdigest()
     return told
 
 
-def peak_mb() -> float:
-    """The most memory this program took. getrusage's figure begins with that of the process that started it."""
-    status = Path("/proc/self/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
-
-
-def run_task(task: dict[str, Any]) -> dict[str, Any]:
+def run_task(turn: Callable[[dict[str, Any]], dict[str, Any]], task: dict[str, Any]) -> dict[str, Any]:
     """In a fresh process on so many cores."""
-    cores = sorted(os.sched_getaffinity(0))[-task["cores"] :]
-    environment = {**os.environ, "POLARS_MAX_THREADS": str(task["cores"])}
+    os.environ["POLARS_MAX_THREADS"] = str(task["cores"])
     # Who installs a package has it compiled, as polars is here; of an editable one that is left to the first import.
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run(
-        ["taskset", "-c", ",".join(map(str, cores)), sys.executable, __file__, "--task", json.dumps(task)],
-        env=environment, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    return alone(turn, task, cores=sorted(os.sched_getaffinity(0))[-task["cores"] :])
 
 
 # ---- the parts
 
 
 def memory(base: dict[str, Any]) -> dict[str, Any]:
-    found = run_task({**base, "part": "memory"})
+    found = run_task(in_memory, base)
     medians = {name: median(spent) for name, spent in found["seconds"].items()}
     for name, spent in medians.items():
         click.echo(f"  {name:<30} {spent:7.3f} s  {base['trades'] / spent / 1e6:7.1f} M trades/s")
@@ -239,10 +225,8 @@ def source_of(base: dict[str, Any], folder: Path, ending: str) -> Path:
 
 def collect(base: dict[str, Any], folder: Path, ending: str) -> dict[str, Any]:
     source = source_of(base, folder, ending)
-    turns: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-    for _ in range(base["turns"]):
-        for side in SIDES:
-            turns[side].append(run_task({**base, "part": "file", "side": side, "source": str(source), "out": None}))
+    tasks = {side: {**base, "side": side, "source": str(source), "out": None} for side in SIDES}
+    turns = in_turns({side: partial(run_task, from_file, task) for side, task in tasks.items()}, base["turns"], warm=0)
     assert len({told["digest"] for side in SIDES for told in turns[side]}) == 1, "they found other bars"
     return {"part": "collect", "from": ending, **told_of(base, f"from {ending} to memory", turns)}
 
@@ -251,24 +235,25 @@ def file(base: dict[str, Any], folder: Path) -> dict[str, Any]:
     import polars as pl
 
     source = source_of(base, folder, ".parquet")
-    turns: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-    expected: npt.NDArray[np.int64] | None = None
-    for turn in range(base["turns"]):
-        for side in SIDES:
-            out = folder / f"bars-{turn}-{SIDES.index(side)}.parquet"
-            told = run_task({**base, "part": "file", "side": side, "source": str(source), "out": str(out)})
-            turns[side].append(told)
-            frame = pl.read_parquet(out)
-            if side == "strand":
-                ids = frame["symbol"].str.strip_prefix("id:").cast(pl.UInt32)
-                frame = frame.with_columns(instrument_id=ids, window=pl.col("start").cast(pl.Int64) // base["step_ns"])
-                # It writes prices in currency: floats that hold these prices to far less than 1e-9.
-                prices = pl.col("open", "high", "low", "close", "vwap")
-                frame = frame.with_columns((prices * 1e9).round().cast(pl.Int64))
-            table = table_of(frame, base["step_ns"])
-            expected = table if expected is None else expected
-            assert np.array_equal(table, expected), f"{side} wrote other bars"
-            out.unlink()
+    expected: list[npt.NDArray[np.int64]] = []
+
+    def written(side: str) -> dict[str, Any]:
+        out = folder / "bars.parquet"
+        told = run_task(from_file, {**base, "side": side, "source": str(source), "out": str(out)})
+        frame = pl.read_parquet(out)
+        if side == "strand":
+            ids = frame["symbol"].str.strip_prefix("id:").cast(pl.UInt32)
+            frame = frame.with_columns(instrument_id=ids, window=pl.col("start").cast(pl.Int64) // base["step_ns"])
+            # It writes prices in currency: floats that hold these prices to far less than 1e-9.
+            prices = pl.col("open", "high", "low", "close", "vwap")
+            frame = frame.with_columns((prices * 1e9).round().cast(pl.Int64))
+        table = table_of(frame, base["step_ns"])
+        expected[:] = expected or [table]
+        assert np.array_equal(table, expected[0]), f"{side} wrote other bars"
+        out.unlink()
+        return told
+
+    turns = in_turns({side: partial(written, side) for side in SIDES}, base["turns"], warm=0)
     return {"part": "file", **told_of(base, "file to file", turns)}
 
 
@@ -297,15 +282,9 @@ def told_of(base: dict[str, Any], what: str, turns: dict[str, list[dict[str, Any
 @click.option("--cores", multiple=True, type=click.IntRange(1), help="Once or several times. [default: all]")
 @click.option("--turns", default=5, type=click.IntRange(1))
 @click.option("--json", "as_json", is_flag=True)
-@click.option("--task", hidden=True)
 def main(  # noqa: PLR0917
-    parts: tuple[str, ...], trades: int, symbols: int, step: str, cores: tuple[int, ...], turns: int, as_json: bool,
-    task: str | None,
-) -> None:  # fmt: skip
-    if task is not None:
-        given = json.loads(task)
-        click.echo(json.dumps({"memory": in_memory, "file": from_file}[given["part"]](given)))
-        return
+    parts: tuple[str, ...], trades: int, symbols: int, step: str, cores: tuple[int, ...], turns: int, as_json: bool
+) -> None:
     from strand.spans import span_ns
 
     found = []

@@ -30,11 +30,13 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import numpy as np
+from turns import in_turns, ratios
 
 import strand
 from strand.bench.ways import WayName
@@ -195,18 +197,13 @@ def told(
     **others: object,
 ) -> str:
     """The line of a handler: medians of all ways, which take turns."""
-    speeds: dict[str, list[float]] = {way: [] for way in ways}
-    shares: dict[str, list[float]] = {way: [] for way in ways}
-    for turn in range(turns):
-        for way in ways[:: 1 if turn % 2 else -1]:
-            rate, share = speed(paths, handler, way, parts, **others)
-            speeds[way].append(rate / 1e6)
-            shares[way].append(share)
+    found = in_turns({way: partial(speed, paths, handler, way, parts, **others) for way in ways}, turns, warm=0)
+    speeds = {way: [rate / 1e6 for rate, _ in found[way]] for way in ways}
     line = f"{name:9}"
     for way in ways:
-        ratio = statistics.median(a / b for a, b in zip(speeds[way], speeds["loop"], strict=True))
-        share_told = f", {statistics.median(shares[way]):.0%}" if way in ("blocks", "auto") else ""
-        line += f"{f'{statistics.median(speeds[way]):.1f} M/s, x{ratio:.2f}{share_told}':>24}"
+        ratio = statistics.median(ratios(speeds[way], speeds["loop"]))
+        share = f", {statistics.median(share for _, share in found[way]):.0%}" if way in ("blocks", "auto") else ""
+        line += f"{f'{statistics.median(speeds[way]):.1f} M/s, x{ratio:.2f}{share}':>24}"
     return line
 
 

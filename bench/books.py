@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import click
+from turns import alone, in_turns, processor_s
 
 from strand import replay
 from strand.feeds.io.streams import open_stream
@@ -53,33 +53,19 @@ class Turn:
     order_bytes: float
 
 
-def once(file: Path, cores: int, handler: str, spare: int) -> Turn:
-    """In a process of its own."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
-    before, start = _processor_s(), time.perf_counter()
-    if not handler:
+def once(way: Way) -> Turn:
+    """A turn, in a process of its own."""
+    file, before, start = way.file, processor_s(), time.perf_counter()
+    if not way.handler:
         data = memoryview(bytearray(1 << 20))
         with open_stream(file) as stream:
             while stream.readinto(data):
                 pass
-        return Turn(0, time.perf_counter() - start, _processor_s() - before, 0.0)
-    result = replay(file, handler, workers=max(1, cores - spare), feed_options={"date": DATE})
-    books = result.books
+        return Turn(0, time.perf_counter() - start, processor_s() - before, 0.0)
+    result = replay(file, way.handler, workers=max(1, way.cores - way.spare), feed_options={"date": DATE})
+    books = result.books if way.handler == "book" else None
     each = 0.0 if books is None else books.order_bytes / max(1, books.live_orders)
-    return Turn(result.ticks, result.wall_s, _processor_s() - before, each)
-
-
-def _processor_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def run(way: Way) -> Turn:
-    asked = [sys.executable, __file__, "--once", str(way.file), str(way.cores), way.handler, str(way.spare)]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise click.ClickException(f"{way.name}: {done.stderr.strip()}")
-    return Turn(**json.loads(done.stdout))
+    return Turn(result.ticks, result.wall_s, processor_s() - before, each)
 
 
 def report(way: Way, turns: list[Turn], messages: int) -> dict[str, object]:
@@ -116,10 +102,9 @@ def main(file: Path | None, messages: int, symbols: int, turns: int, as_json: bo
         if cores > 1:
             ways += [Way(f"{cores} cores", file, cores), Way(f"{cores} cores, .gz", packed, cores, spare=2)]
         ways.append(Way("inflate alone", packed, 1, ""))
-        found: dict[str, list[Turn]] = {way.name: [] for way in ways}
-        for _ in range(turns):
-            for way in ways:
-                found[way.name].append(run(way))
+        allowed = sorted(os.sched_getaffinity(0))
+        sides = {way.name: partial(alone, once, way, cores=allowed[-way.cores :]) for way in ways}
+        found = in_turns(sides, turns, warm=0)
         ticks = found["one core"][0].ticks
         for way in ways:
             line = report(way, found[way.name], ticks)
@@ -133,7 +118,4 @@ def _line(found: dict[str, object]) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--once"]:
-        print(json.dumps(asdict(once(Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5])))))
-    else:
-        main()
+    main()

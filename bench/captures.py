@@ -20,8 +20,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 import bi5_reference as bi5
 import iex_reference as iex
 import pcap_reference as capture
+from turns import in_turns, is_there, taken
 
 from strand import feeds
 
@@ -88,13 +89,14 @@ def by_numpy(folder: Path) -> int:
 
 def compare(sides: dict[str, tuple[Callable[[Path], int], Path, int]], turns: int, unit: str) -> None:
     """Rates of all sides, turn by turn. A side is its reader, its file and the number that is right."""
-    rates: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(turns):
-        for name, (read, path, count) in sides.items():
-            begun = time.perf_counter()
-            found = read(path)
-            rates[name].append(found / (time.perf_counter() - begun) / 1e6)
-            assert found == count, name
+
+    def rate(name: str) -> float:
+        read, path, count = sides[name]
+        found, its = taken(read, path)
+        assert found == count, name
+        return found / its.wall / 1e6
+
+    rates = in_turns({name: partial(rate, name) for name in sides}, turns, warm=0)
     ours = statistics.median(rates["strand"])
     for name, seen in rates.items():
         rate = statistics.median(seen)
@@ -116,11 +118,8 @@ def of_iex(messages: int, turns: int, reader: str | None) -> None:
         make(whole, messages)
         make(part, messages // 20)
         sides = {"strand": (by_strand, whole, messages)}
-        try:
-            by_meatpy(part)
+        if is_there("meatpy"):
             sides["meatpy"] = (by_meatpy, part, messages // 20)
-        except ImportError:
-            click.echo("meatpy is not installed: left out")
         if reader:
             sides[reader] = (by_program(reader), whole, messages)
         compare(sides, turns, "messages")

@@ -22,10 +22,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
-from processes import in_turns, lines, spread
+from turns import in_turns, lines, ratios, run, spread
 
 DATE, SYMBOLS, TICKS = "2026-01-05", 8_172, 5_000_000
 FOLDER = Path(__file__).parent.parent / "build"
@@ -128,7 +129,7 @@ def beside_rival(file: Path, turns: int, pythons: dict[str, str], cores: int, *,
         commands["itch-book"] = [*on, converter, *arguments]
     else:
         commands["itch-book"] = [*on, sys.executable, "-c", FEED, str(file)]
-    found = in_turns(commands, turns)
+    found = in_turns({name: partial(run, command) for name, command in commands.items()}, turns)
     click.echo("\n".join(lines(found, rivals)))
 
 
@@ -164,10 +165,8 @@ def main(parts: tuple[str, ...], turns: int, messages: int, old: Path | None) ->
                     jobs = [(handler, day(messages)[0], {"date": DATE}) for handler in HANDLERS]
                     found = replays(python, turns, workers, jobs)
                     for handler, values in found.items():
-                        ratios = [a / b for a, b in zip(values, found["book"], strict=True)]
-                        click.echo(
-                            f"{name}, workers={workers}, {handler:15} {spread(values)} s, {spread(ratios)} of book"
-                        )
+                        of_book = spread(ratios(values, found["book"]))
+                        click.echo(f"{name}, workers={workers}, {handler:15} {spread(values)} s, {of_book} of book")
                 else:
                     jobs = [(f"{n:,} symbols", ticks_of(n), {}) for n in (50, 8_172, 1_000_000)]
                     for symbols, values in replays(python, turns, workers, jobs).items():

@@ -15,20 +15,21 @@ import importlib
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import click
 import numpy as np
+from turns import alone, in_turns, peak_mb, ratios, taken
 
+import strand
 from strand import TICK, feeds
 from strand.errors import StrandError
 from strand.feeds.io.streams import open_stream
@@ -87,14 +88,13 @@ class Found:
 
 
 def compare(part: str, unit: str, ours: Side, theirs: Side, *, turns: int, **needed: float | None) -> Found:
-    rates: tuple[list[float], list[float]] = ([], [])
-    for _ in range(turns):
-        for side, into in zip((ours, theirs), rates, strict=True):
-            begun = time.perf_counter()
-            done = side.run()
-            into.append(done / (time.perf_counter() - begun) / 1e6)
-    turns_of = [a / b for a, b in zip(*rates, strict=True)]
-    found = (median(rates[0]), median(rates[1]))
+    def rate(side: Side) -> float:
+        done, its = taken(side.run)
+        return done / its.wall / 1e6
+
+    rates = in_turns({side.name: partial(rate, side) for side in (ours, theirs)}, turns, warm=0)
+    turns_of = ratios(rates[ours.name], rates[theirs.name])
+    found = (median(rates[ours.name]), median(rates[theirs.name]))
     ratio = found[0] / found[1]
     return Found(part, unit, (ours.name, theirs.name), found, ratio, (min(turns_of), max(turns_of)), **needed)
 
@@ -319,21 +319,21 @@ PARTS: dict[str, Callable[[Work], Iterator[Found]]] = {
 # ---- memory
 
 
+def replayed(path: Path) -> tuple[int, float, float]:
+    """Ticks, time and peak memory in MiB of a replay, in a process of its own."""
+    result = strand.replay(path, "count", feed_options={"date": DATE})
+    return result.ticks, result.wall_s, peak_mb()
+
+
 def replay_memory(gigabytes: float) -> dict[str, float]:
     """Peak resident memory, in MB, of a process that replays an ITCH file of that size."""
-    program = (
-        "import re, sys, strand\n"
-        f"r = strand.replay(sys.argv[1], 'count', feed_options={{'date': {DATE!r}}})\n"
-        "print(r.ticks, re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1], r.wall_s)\n"
-    )
     with tempfile.TemporaryDirectory(prefix="strand-bench-") as folder:
         path = Path(folder) / "day.itch50"
         # A message is 30 bytes and some.
         SyntheticFeed(messages=int(gigabytes * 1e9 / 30), date=DATE).write_itch(path)
         size = path.stat().st_size
-        done = subprocess.run([sys.executable, "-c", program, path], check=True, capture_output=True, text=True)
-    ticks, peak_kib, wall_s = done.stdout.split()
-    return {"file_mb": size / 1e6, "ticks": int(ticks), "peak_mb": int(peak_kib) * 1024 / 1e6, "wall_s": float(wall_s)}
+        ticks, wall_s, peak = alone(replayed, path)
+    return {"file_mb": size / 1e6, "ticks": ticks, "peak_mb": peak * (1 << 20) / 1e6, "wall_s": wall_s}
 
 
 @click.command()

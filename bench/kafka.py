@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from kafka_mock import PROFILE, Cluster, kafka, records, trade
+from turns import Taken, in_turns, taken
 
 import strand
 from strand.feeds.live.kafka import KafkaFeed
@@ -84,22 +85,23 @@ def main() -> None:
         "JSON: plain loop": lambda where: plain(where, "json"),
         "JSON: into vwap": into("vwap", "json", PROFILE),
     }
-    rates: dict[str, list[float]] = {name: [] for name in ways}
-    cpu: dict[str, list[float]] = {name: [] for name in ways}
     expected = {"records": PARTITIONS * EACH, "JSON": PARTITIONS * EACH // 2}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            start, before = time.perf_counter(), time.process_time()
-            seen = way(servers)
-            rates[name].append(seen / (time.perf_counter() - start))
-            cpu[name].append((time.process_time() - before) / seen * 1e6)
-            assert seen == expected[name.partition(":")[0]], (name, seen)
+
+    def read(name: str) -> Taken:
+        seen, its = taken(ways[name], servers)
+        assert seen == expected[name.partition(":")[0]], (name, seen)
+        return its
+
+    turns_of = in_turns({name: partial(read, name) for name in ways}, rounds, warm=0)
     channel.send(None)
     process.join()
-    for name, found in rates.items():
+    for name, found in turns_of.items():
+        count = expected[name.partition(":")[0]]
+        rates = [count / one.wall / 1e3 for one in found]
+        cpu = statistics.median(one.cpu for one in found) / count * 1e6
         print(
-            f"{name:22} {statistics.median(found) / 1e3:7,.0f} k messages/s ({min(found) / 1e3:,.0f} to "
-            f"{max(found) / 1e3:,.0f}), {statistics.median(cpu[name]):.2f} us of CPU each, none lost"
+            f"{name:22} {statistics.median(rates):7,.0f} k messages/s ({min(rates):,.0f} to {max(rates):,.0f}), "
+            f"{cpu:.2f} us of CPU each, none lost"
         )
 
 

@@ -17,11 +17,10 @@ import argparse
 import asyncio
 import base64
 import hashlib
-import importlib.util
+import importlib
 import json
 import os
 import random
-import resource
 import socket
 import statistics
 import struct
@@ -30,10 +29,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from processes import spread
+from turns import Taken, alone, in_turns, is_there, ratios, spread, taken
 
 SYMBOLS = ["BTCUSDT", "ETHUSDT", "SOLUSDT", "XRPUSDT", "ADAUSDT"]
 BEGUN_MS = 1_767_571_200_000
@@ -79,15 +79,15 @@ def of_binance(message: Any) -> int:
     data = message["data"]
     kind = data["e"]
     if kind == "trade":
-        taken(data["s"], data["T"], float(data["p"]), float(data["q"]), data["t"], data["m"])
+        handed(data["s"], data["T"], float(data["p"]), float(data["q"]), data["t"], data["m"])
         return 1
     if kind == "bookTicker":
-        taken(data["s"], data["T"], float(data["b"]), float(data["B"]), float(data["a"]), float(data["A"]), data["u"])
+        handed(data["s"], data["T"], float(data["b"]), float(data["B"]), float(data["a"]), float(data["A"]), data["u"])
         return 1
     for price, size in data["b"]:
-        taken(data["s"], data["E"], float(price), float(size), "B")
+        handed(data["s"], data["E"], float(price), float(size), "B")
     for price, size in data["a"]:
-        taken(data["s"], data["E"], float(price), float(size), "A")
+        handed(data["s"], data["E"], float(price), float(size), "A")
     return len(data["b"]) + len(data["a"])
 
 
@@ -129,10 +129,10 @@ def coinbase(rng: random.Random, n: int, at: int, ms: int) -> Any:
 def of_coinbase(message: Any) -> int:
     symbol, time = message["product_id"], message["time"]
     if message["type"] == "match":
-        taken(symbol, time, float(message["price"]), float(message["size"]), message["trade_id"], message["side"])
+        handed(symbol, time, float(message["price"]), float(message["size"]), message["trade_id"], message["side"])
         return 1
     for side, price, size in message["changes"]:
-        taken(symbol, time, float(price), float(size), side)
+        handed(symbol, time, float(price), float(size), side)
     return len(message["changes"])
 
 
@@ -164,12 +164,12 @@ def of_kraken(message: Any) -> int:
     data = message["data"]
     if message["channel"] == "trade":
         for each in data:
-            taken(each["symbol"], each["timestamp"], each["price"], each["qty"], each["trade_id"], each["side"])
+            handed(each["symbol"], each["timestamp"], each["price"], each["qty"], each["trade_id"], each["side"])
         return len(data)
     book = data[0]
     for side, found in (("B", book["bids"]), ("A", book["asks"])):
         for level in found:
-            taken(book["symbol"], book["timestamp"], level["price"], level["qty"], side)
+            handed(book["symbol"], book["timestamp"], level["price"], level["qty"], side)
     return len(book["bids"]) + len(book["asks"])
 
 
@@ -202,11 +202,11 @@ def of_bybit(message: Any) -> int:
     data = message["data"]
     if message["type"] == "snapshot":
         for each in data:
-            taken(each["s"], each["T"], float(each["p"]), float(each["v"]), each["S"])
+            handed(each["s"], each["T"], float(each["p"]), float(each["v"]), each["S"])
         return len(data)
     for side in "ba":
         for price, size in data[side]:
-            taken(data["s"], message["ts"], float(price), float(size), side)
+            handed(data["s"], message["ts"], float(price), float(size), side)
     return len(data["b"]) + len(data["a"])
 
 
@@ -230,7 +230,7 @@ VENUES: dict[str, tuple[Callable[..., Any], dict[str, Any], Loop]] = {
 }
 
 
-def taken(*values: Any) -> None:
+def handed(*values: Any) -> None:
     """What a user's callback is: it gets the fields."""
 
 
@@ -301,27 +301,16 @@ def loop_picows(url: str, messages: int, loop: Loop) -> int:
     return asyncio.run(read())
 
 
-def run_side(given: argparse.Namespace) -> None:
-    """Prints ticks, processor time and wall time of one side."""
-    side, way, path, url, messages = given.side, given.way[0], Path(given.path), given.url, given.messages
-    _, profile, loop = VENUES[given.venues[0]]
-    work: Callable[[], int]
-    if way == "disk":
-        work = lambda: (strand_disk if side == "strand" else loop_disk)(path, profile, loop)  # noqa: E731
-    elif side == "strand":
-        work = lambda: strand_live(url, way, messages, profile)  # noqa: E731
-    else:
-        work = lambda: (loop_websockets if way == "websockets" else loop_picows)(url, messages, loop)  # noqa: E731
+def turn_of(side: str, way: str, venue: str, place: str, messages: int) -> tuple[int, Taken]:
+    """A turn of a side, in a process of its own: ticks, and what they took. ``place``: a file, or the server's URL."""
+    _, profile, loop = VENUES[venue]
     for name in {"strand": ("strand.feeds.live.websocket",), "loop": ("orjson",)}[side]:
         importlib.import_module(name)
-    before, begun = processor_s(), time.perf_counter()
-    ticks = work()
-    print(json.dumps([ticks, processor_s() - before, time.perf_counter() - begun]))
-
-
-def processor_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    if way == "disk":
+        return taken(strand_disk if side == "strand" else loop_disk, Path(place), profile, loop)
+    if side == "strand":
+        return taken(strand_live, place, way, messages, profile)
+    return taken(loop_websockets if way == "websockets" else loop_picows, place, messages, loop)
 
 
 # ---- the server
@@ -364,33 +353,27 @@ def serve(path: Path) -> None:
 
 def compare(way: str, venue: str, path: Path, messages: int, turns: int) -> str:
     server = None
-    url = ""
+    place = str(path)
     if way != "disk":
         server = subprocess.Popen([sys.executable, __file__, "--serve", str(path)], stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
-        url = f"ws://127.0.0.1:{int(server.stdout.readline())}"
+        place = f"ws://127.0.0.1:{int(server.stdout.readline())}"
     try:
-        rates: dict[str, list[tuple[float, float]]] = {"strand": [], "loop": []}
-        ticks = {}
-        for turn in range(turns):
-            for side in list(rates) if turn % 2 else reversed(list(rates)):
-                line = [sys.executable, __file__, "--side", side, "--way", way, "--path", str(path), "--url", url]
-                line += ["--messages", str(messages), venue]
-                ticks[side], cpu, wall = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
-                rates[side].append((messages / cpu, messages / wall))
+        sides = {side: partial(alone, turn_of, side, way, venue, place, messages) for side in ("strand", "loop")}
+        found = in_turns(sides, turns, warm=0)
     finally:
         if server is not None:
             server.kill()
             server.wait()
+    ticks = {side: turns_of[-1][0] for side, turns_of in found.items()}
     assert ticks["strand"] == ticks["loop"], ticks
     text = f"{venue:<9} {way:<10} {ticks['strand'] / messages:4.1f} ticks/message"
-    for at, what in ((0, "processor"), (1, "wall")):
-        ours, theirs = ([rate[at] for rate in rates[side]] for side in ("strand", "loop"))
-        ratio = spread([a / b for a, b in zip(ours, theirs, strict=True)])
+    for which, what in (("cpu", "processor"), ("wall", "wall")):
+        ours, theirs = ([messages / getattr(one, which) for _, one in found[side]] for side in sides)
         text += (
-            f"; {what}: strand {statistics.median(ours) / 1e3:,.0f} k/s, loop {statistics.median(theirs) / 1e3:,.0f}"
+            f"; {what}: strand {statistics.median(ours) / 1e3:,.0f} k/s, loop {statistics.median(theirs) / 1e3:,.0f} "
+            f"k/s, ratio {spread(ratios(ours, theirs))}"
         )
-        text += f" k/s, ratio {ratio}"
     return text
 
 
@@ -400,19 +383,13 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--way", action="append", help="disk, websockets, picows; all if none is given")
-    for name in ("--serve", "--side", "--path", "--url"):
-        parser.add_argument(name, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
         serve(Path(given.serve))
-    elif given.side:
-        run_side(given)
     else:
         ways = given.way or ["disk", "websockets", "picows"]
-        for package in ("orjson", "websockets", "picows"):
-            if importlib.util.find_spec(package) is None:
-                print(f"{package} is not installed: pip install {package}")
-                ways = [] if package == "orjson" else [way for way in ways if way != package]
+        ways = [way for way in ways if way == "disk" or is_there(way)] if is_there("orjson") else []
         print(f"load of the last minute: {os.getloadavg()[0]:.1f}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             for venue in given.venues or VENUES:

@@ -15,14 +15,8 @@ trades from a file of DBN: ``pip install databento``; a rival that is not there 
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import json
 import os
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable
@@ -31,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from turns import Taken, alone, in_turns, is_there, run_parts, spread, taken
 
 PARTS = {"many": (50, 1_000_000), "few": (8_172, 300_000), "compiled": (8_172, 3_000_000)}
 Sums = dict[int, int]
@@ -141,17 +136,12 @@ def compiled(on: str, folder: Path, limit: int | None) -> Callable[[], Sums]:
 COMPILED = {f'numba on="{on}"': partial(compiled, on) for on in ("tick", "trade")}
 
 
-def take(side: str, folder: Path) -> None:
-    """A turn of a side, in this process."""
+def take(side: str, folder: Path) -> tuple[int, Taken]:
+    """A turn of a side, in a process of its own: a digest of the sums, and what they took."""
     prepare = COMPILED.get(side) or partial(partial, SIDES[side])
     prepare(folder, 1000)()
-    run = prepare(folder, None)
-    before, begun = resource.getrusage(resource.RUSAGE_SELF), os.times().elapsed
-    sums = run()
-    after, ended = resource.getrusage(resource.RUSAGE_SELF), os.times().elapsed
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    digest = sum((key + 1) * size for key, size in sums.items())
-    print(json.dumps({"cpu_s": cpu, "wall_s": ended - begun, "digest": digest}))
+    sums, its_time = taken(prepare(folder, None))
+    return sum((key + 1) * size for key, size in sums.items()), its_time
 
 
 def made(folder: Path, symbols: int, n: int) -> None:
@@ -189,39 +179,18 @@ def _write_dbn(path: Path, ticks: Any) -> None:
 def part(name: str, turns: int) -> None:
     symbols, n = PARTS[name]
     sides = list(COMPILED if name == "compiled" else SIDES)
-    if name != "compiled" and importlib.util.find_spec("databento") is None:
-        print("databento is not installed, and left out: pip install databento")
+    if name != "compiled" and not is_there("databento"):
         sides.remove("databento")
-    seen: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     with tempfile.TemporaryDirectory() as folder:
         made(Path(folder), symbols, n)
-        for turn in range(turns):
-            for side in sides if turn % 2 == 0 else sides[::-1]:
-                command = [sys.executable, __file__, "--take", side, "--folder", folder]
-                told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-                seen[side].append(told)
-    assert len({told["digest"] for all_told in seen.values() for told in all_told}) == 1, "sides disagree"
-    print(f"{name}: {symbols:,} symbols, {n:,} ticks; processor time per tick, median and quartiles; wall; load")
-    for side, all_told in seen.items():
-        cpu, wall = ([told[what] / n * 1e9 for told in all_told] for what in ("cpu_s", "wall_s"))
-        low, middle, high = statistics.quantiles(cpu, n=4) if turns > 1 else cpu * 3
-        print(f"  {side:34}{middle:8.1f} ns  {low:7.1f} to {high:7.1f}   wall {statistics.median(wall):8.1f}")
+        seen = in_turns({side: partial(alone, take, side, Path(folder)) for side in sides}, turns, warm=0)
+    assert len({digest for turns_of in seen.values() for digest, _ in turns_of}) == 1, "sides disagree"
+    print(f"{name}: {symbols:,} symbols, {n:,} ticks; processor time per tick in ns, median and quartiles; wall; load")
+    for side, turns_of in seen.items():
+        cpu, wall = ([getattr(one, what) / n * 1e9 for _, one in turns_of] for what in ("cpu", "wall"))
+        print(f"  {side:34}{spread(cpu, 1):>26}   wall {statistics.median(wall):8.1f}")
     print(f"  load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help=f"{', '.join(PARTS)}; all if not given")
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--take", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.take:
-        take(given.take, given.folder)
-        return
-    for name in given.parts or PARTS:
-        part(name, given.turns)
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, {name: partial(part, name) for name in PARTS}, 5)

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
 from functools import cache
 from typing import Any
 
 import numpy as np
+from turns import processor_s
 
 Figures = dict[str, float]
 CORES = sorted(os.sched_getaffinity(0))
 STEP = "60s"
-
-
-def processor_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def books(day: str, cores: int) -> Figures:

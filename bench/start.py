@@ -14,9 +14,10 @@ import argparse
 import os
 import statistics
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from processes import Taken, run, spread
+from turns import in_turns, run, spread
 
 HERE = Path(__file__).parents[1]
 
@@ -49,21 +50,22 @@ def main() -> None:
         run([checkouts[str(HERE)], *made])
         os.chdir(folder)
         names = programs(file)
-        sides = [(python, name) for name in names for python in checkouts.values()]
-        found: dict[tuple[str, str], list[Taken]] = {side: [] for side in sides}
-        for turn in range(given.turns + 1):
-            for python, name in sides if turn % 2 else reversed(sides):
-                taken = run([python, *names[name]])
-                if turn:  # the first one writes what Python compiles, and brings the files into memory
-                    found[python, name].append(taken)
+        # The turn that warms up writes what Python compiles, and brings the files into memory.
+        sides = {
+            f"{python} {name}": partial(run, [python, *words])
+            for name, words in names.items()
+            for python in checkouts.values()
+        }
+        found = in_turns(sides, given.turns)
     print(f"{'ms':<20} {'processor time':>22} {'beyond numpy':>13} {'time':>22} {'beyond numpy':>13}")
     for where, python in checkouts.items():
         print(where)
-        numpy = found[python, "import numpy"]
+        numpy = found[f"{python} import numpy"]
         for name in names:
             columns = [f"  {name:<18}"]
             for which in ("cpu", "wall"):
-                own, least = ([getattr(one, which) * 1e3 for one in taken] for taken in (found[python, name], numpy))
+                sides = found[f"{python} {name}"], numpy
+                own, least = ([getattr(one, which) * 1e3 for one in times] for times in sides)
                 beyond = statistics.median(a - b for a, b in zip(own, least, strict=True))
                 columns += [f"{spread(own, 0):>22}", f"{beyond:>13.0f}"]
             print(*columns)

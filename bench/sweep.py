@@ -11,20 +11,19 @@ Run it while the machine is quiet.
 
 from __future__ import annotations
 
-import argparse
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from swept_signals import MACHINE, SETS, SIGNAL, machine_sets, signal_sets
+from turns import alone, peak_mb, run_parts
 
 import strand
+from strand.feeds.synthetic import SyntheticFeed
 
 MESSAGES, DAYS, MARKETS, MANY_SYMBOLS = 2_000_000, 20, 4, 5_000
 DATE = "2026-01-05"
@@ -32,19 +31,7 @@ DATE = "2026-01-05"
 
 def market(path: Path, messages: int, seed: int, symbols: int = 300) -> Path:
     """An ITCH file of a generated market."""
-    words = [
-        "gen",
-        "itch",
-        "--symbols",
-        str(symbols),
-        "--messages",
-        str(messages),
-        "--seed",
-        str(seed),
-        "--out",
-        str(path),
-    ]
-    subprocess.run([sys.executable, "-m", "strand", *words], check=True, stdout=subprocess.DEVNULL)
+    SyntheticFeed(symbols, messages, seed=seed, date=DATE).write_itch(path)
     return path
 
 
@@ -63,8 +50,8 @@ def say(what: str, ones: list[float], others: list[float], unit: str) -> None:
     )
 
 
-def sets(folder: Path, turns: int) -> None:
-    path = market(folder / f"{DATE}.itch50", MESSAGES, 7)
+def sets(folder: Path, turns: int, messages: int) -> None:
+    path = market(folder / f"{DATE}.itch50", messages, 7)
 
     def run(handler: Any, params: Any) -> None:
         strand.sweep(path, handler, params, feed_options={"date": DATE}, workers=1)
@@ -97,8 +84,8 @@ def days(folder: Path, turns: int, messages: int) -> None:
     )
 
 
-def again(folder: Path, turns: int) -> None:
-    path = market(folder / f"{DATE}.itch50", MESSAGES, 7)
+def again(folder: Path, turns: int, messages: int) -> None:
+    path = market(folder / f"{DATE}.itch50", messages, 7)
 
     def run(out: Path) -> None:
         strand.sweep(path, SIGNAL, signal_sets(SETS), feed_options={"date": DATE}, workers=1, out=out)
@@ -108,12 +95,9 @@ def again(folder: Path, turns: int) -> None:
     print(f"a sweep of {SETS} sets: {first:.2f} s, and once more: {second:.3f} s")
 
 
-def memory(folder: Path, turns: int) -> None:
-    path = market(folder / f"{DATE}.itch50", MESSAGES, 7, MANY_SYMBOLS)
-    peaks = {}
-    for n in (1, 1000):
-        words = [sys.executable, __file__, "--peak", str(n), str(path)]
-        peaks[n] = int(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+def memory(folder: Path, turns: int, messages: int) -> None:
+    path = market(folder / f"{DATE}.itch50", messages, 7, MANY_SYMBOLS)
+    peaks = {n: alone(peak, n, path) for n in (1, 1000)}
     rows = 1000 * MANY_SYMBOLS * MACHINE.parts[-1][1].state.itemsize
     more = peaks[1000] - peaks[1]
     print(
@@ -121,31 +105,17 @@ def memory(folder: Path, turns: int) -> None:
     )
 
 
-def peak(n: int, path: str) -> None:
+def peak(n: int, path: Path) -> float:
+    """The most memory, in bytes."""
     strand.sweep(path, MACHINE, machine_sets(n), feed_options={"date": DATE}, workers=1)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    return peak_mb() * (1 << 20)
 
 
-PARTS: dict[str, Callable[..., None]] = {"sets": sets, "days": days, "again": again, "memory": memory}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all of them")
-    parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--messages", type=int, default=MESSAGES, help="of a day")
-    parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.peak:
-        peak(int(given.peak[0]), given.peak[1])
-        return
-    if unknown := set(given.parts) - PARTS.keys():
-        parser.error(f"{', '.join(sorted(unknown))}: name some of {', '.join(PARTS)}")
-    for part in given.parts or PARTS:
-        with tempfile.TemporaryDirectory() as folder:
-            more = (given.messages,) if part == "days" else ()
-            PARTS[part](Path(folder), given.turns, *more)
+def in_a_folder(part: Callable[..., None], turns: int, messages: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        part(Path(folder), turns, messages)
 
 
 if __name__ == "__main__":
-    main()
+    parts = {part.__name__: partial(in_a_folder, part) for part in (sets, days, again, memory)}
+    run_parts(__doc__, parts, 9, messages={"type": int, "default": MESSAGES, "help": "of a day"})

@@ -16,14 +16,14 @@ turn: above 1, Strand is faster.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
-from processes import in_turns, lines
+from turns import in_turns, is_there, lines, run
 
 SYMBOLS = 8_172
 BEGUN_US = 1_767_571_200_000_000
@@ -94,12 +94,13 @@ def main(parts: tuple[str, ...], turns: int, rows: int) -> None:
         for name in PARTS if part == "nothing" else (part,):
             count = 1_000 if part == "nothing" else rows
             file = trades(folder / f"tables-{count}.{'parquet' if name == 'parquet' else 'csv'}", count)
-            there = {side: text for side, text in PARTS[name].items() if importlib.util.find_spec(side) is not None}
-            for side in PARTS[name].keys() - there.keys():
-                click.echo(f"{name}: {side} is not installed: pip install {side}")
-            commands = {side: [sys.executable, "-c", text.format(file)] for side, text in there.items()}
+            sides = {
+                side: partial(run, [sys.executable, "-c", text.format(file)])
+                for side, text in PARTS[name].items()
+                if is_there(side)
+            }
             click.echo(f"{name}, {count:,} rows")
-            click.echo("\n".join(lines(in_turns(commands, turns), [side for side in there if side != "strand"])))
+            click.echo("\n".join(lines(in_turns(sides, turns), [side for side in sides if side != "strand"])))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ The sides take turns. Run it while the machine is quiet; the processor time is t
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import concurrent.futures
 import ctypes
@@ -23,10 +22,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from turns import Taken, in_turns, ratios, run_parts, spread, taken
 
 import strand
 
@@ -78,46 +79,33 @@ def futures(turns: int) -> None:
     sides["Scheduler(1), plain"] = lambda: timed(lambda: strand.Scheduler(1), one_by_one)
     sides["Scheduler(4), key, priority, deadline"] = lambda: timed(lambda: strand.Scheduler(4), with_options)
     sides["Scheduler(4), submit_many"] = lambda: timed(lambda: strand.Scheduler(4), in_batches)
-    found: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(turns):
-        for name, run in sides.items():
-            found[name].append(run())
+    found = in_turns(sides, turns, warm=0)
     base = found["ThreadPoolExecutor(4)"]
     for name, rates in found.items():
-        ratio = statistics.median(a / b for a, b in zip(rates, base, strict=True))
+        ratio = statistics.median(ratios(rates, base))
         print(f"{name:40} {statistics.median(rates):7.0f} k/s   {ratio:5.2f} of ThreadPoolExecutor(4)")
     four, one = found["Scheduler(4), plain"], found["Scheduler(1), plain"]
-    ratio = statistics.median(a / b for a, b in zip(four, one, strict=True))
-    print(f"4 workers against 1: {ratio:.2f}")
+    print(f"4 workers against 1: {statistics.median(ratios(four, one)):.2f}")
 
 
 async def soon() -> None:
     pass
 
 
-def quartiles(values: list[float]) -> str:
-    low, middle, high = statistics.quantiles(values, n=4)
-    return f"{middle:7.2f} ({low:.2f} to {high:.2f})"
-
-
 def beside(turns: int, sides: dict[str, Callable[[], int]], rivals: dict[str, str]) -> None:
     """Shows what a call of each side takes by the clock and of processor time, in us for each of the calls that it
     says it made, and the ratios to its rival's in the same turn."""
-    wall: dict[str, list[float]] = {name: [] for name in sides}
-    processor: dict[str, list[float]] = {name: [] for name in sides}
-    for turn in range(-turns // 4, turns):
-        for name, side in sides.items():
-            begun, spent = time.perf_counter(), time.process_time()
-            n = side()
-            spent, begun = time.process_time() - spent, time.perf_counter() - begun
-            if turn >= 0:  # the first ones warm up
-                wall[name].append(begun / n * 1e6)
-                processor[name].append(spent / n * 1e6)
+
+    def each(side: Callable[[], int]) -> Taken:
+        n, its = taken(side)
+        return Taken(its.cpu / n * 1e6, its.wall / n * 1e6)
+
+    found = in_turns({name: partial(each, side) for name, side in sides.items()}, turns, warm=turns // 4 + 1)
+    of = {which: {name: [getattr(one, which) for one in found[name]] for name in sides} for which in ("wall", "cpu")}
     for name in sides:
-        line = f"{name:42} us by the clock {quartiles(wall[name])}, processor {quartiles(processor[name])}"
+        line = f"{name:42} us by the clock {spread(of['wall'][name])}, processor {spread(of['cpu'][name])}"
         if rival := rivals.get(name):
-            ratios = [[a / b for a, b in zip(of[name], of[rival], strict=True)] for of in (wall, processor)]
-            line += "".join(f"; {quartiles(each).strip()}" for each in ratios) + f" of {rival}"
+            line += "".join(f"; {spread(ratios(times[name], times[rival]))}" for times in of.values()) + f" of {rival}"
         print(line)
 
 
@@ -174,7 +162,7 @@ def idle(turns: int) -> None:
         beside(turns * 5, sides, {"Scheduler(2)": "ThreadPoolExecutor(2)"})
     theirs, ours = kept.values()
     for name, of in kept.items():
-        print(f"{name:42} submit to result {quartiles(of)} us, mean {statistics.mean(of):.1f}")
+        print(f"{name:42} submit to result {spread(of)} us, mean {statistics.mean(of):.1f}")
     at = (statistics.median, lambda of: statistics.quantiles(of, n=4)[0], statistics.mean)
     print("ratios of the median, the lower quartile, the mean: " + ", ".join(f"{q(ours) / q(theirs):.2f}" for q in at))
 
@@ -218,19 +206,5 @@ def native(turns: int) -> None:
             )
 
 
-PARTS = {"futures": futures, "coroutines": coroutines, "idle": idle, "native": native}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART")
-    parser.add_argument("--turns", type=int, default=9)
-    given = parser.parse_args()
-    if unknown := set(given.parts) - set(PARTS):
-        parser.error(f"{', '.join(sorted(unknown))}: name some of {', '.join(PARTS)}")
-    for part in given.parts or PARTS:
-        PARTS[part](given.turns)
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, {part.__name__: part for part in (futures, coroutines, idle, native)}, 9)

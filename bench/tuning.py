@@ -14,10 +14,10 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
-from parts import run_parts
+from turns import in_turns, run_parts
 
 import strand
 
@@ -63,13 +63,10 @@ def workers(turns: int) -> None:
     """Prints tasks per second by the number of workers."""
     counts = [1, CORES, 2 * CORES, 3 * CORES, 4 * CORES, 8 * CORES]
     kinds = (compute, compute_in_python, wait, wait_and_compute)
-    found: dict[tuple[Any, int], list[float]] = {(kind, n): [] for kind in kinds for n in counts}
-    for _ in range(turns):
-        for (kind, n), rates in found.items():
-            rates.append(rate(kind, n))
+    found = in_turns({f"{kind.__name__} {n}": partial(rate, kind, n) for kind in kinds for n in counts}, turns, warm=0)
     print(f"| tasks per second, {CORES} cores | {' | '.join(f'{n} workers' for n in counts)} |")
     for kind in kinds:
-        cells = (f"{statistics.median(found[kind, n]):,.0f}" for n in counts)
+        cells = (f"{statistics.median(found[f'{kind.__name__} {n}']):,.0f}" for n in counts)
         print(f"| {kind.__name__.replace('_', ' ')} | {' | '.join(cells)} |")
 
 

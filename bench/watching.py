@@ -27,7 +27,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
-from parts import run_parts
+from turns import run_parts, spread
 
 import strand
 from strand.alerts import Alerts, Rule, Webhook
@@ -172,8 +172,7 @@ def cost(turns: int) -> None:
         run.process.kill()
     screens = ", ".join(name for name in ("top", "dashboard", "metrics") if name in COMMANDS)
     for what, ratios in ((f"{screens} beside nobody", of_watching), ("attachable beside private", of_attachable)):
-        low, middle, high = statistics.quantiles(ratios)
-        print(f"ticks per CPU-second, {what}: {middle:.3f} (quartiles {low:.3f} and {high:.3f}, {turns} turns)")
+        print(f"ticks per CPU-second, {what}: {spread(ratios, 3)}, {turns} turns")
 
 
 def scrape(turns: int) -> None:

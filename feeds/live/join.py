@@ -151,8 +151,8 @@ class _Arrivals:
                 self._runs.appendleft((n - len(ticks), None))
             if file is not None:
                 file.seek(self._read_at)
-                ticks.view(np.uint8)[:] = np.frombuffer(file.read(ticks.nbytes), np.uint8)
-                self._read_at, self._waiting = self._read_at + ticks.nbytes, self._waiting - ticks.nbytes
+                read = file.readinto(ticks)
+                self._read_at, self._waiting = self._read_at + read, self._waiting - read
                 self.taken += len(ticks)
                 if self._read_at == size:
                     self._files.popleft()
@@ -511,7 +511,8 @@ class JoinedFeed(BaseFeed):
             self._repeated += old
             if len(part):
                 self._last = int(part["sequence"][-1])
-                yield self._of_line(part)
+                self._live_ticks += len(part)
+                yield self._renumbered(1, part)
             if len(self._ahead):
                 return
 
@@ -572,7 +573,7 @@ class JoinedFeed(BaseFeed):
 
     def _new_of_line(self, part: TickBatch) -> Iterator[TickBatch]:
         """Ticks of the line without those that the recording had, where symbols have numbers of their own."""
-        made = self._of_line(part)
+        made = self._renumbered(1, part)
         keys = None if self._by == "line" else self._keys(made)
         if keys is not None and (latest := self._latest[keys]).any():
             numbers = made["sequence"].astype(np.int64)
@@ -580,9 +581,8 @@ class JoinedFeed(BaseFeed):
             begins = np.flatnonzero(is_new & (latest > 0) & (numbers > 0))
             if len(begins):
                 first = np.full(self._latest.shape, len(made))
-                first[keys[0][begins[::-1]], keys[1][begins[::-1]]] = begins[
-                    ::-1
-                ]  # the last one stays: it is the first
+                backwards = begins[::-1]  # the last one stays: it is the first
+                first[keys[0][backwards], keys[1][backwards]] = backwards
                 is_new |= np.arange(len(made)) >= first[keys]
             for at in begins.tolist():
                 key = keys[0][at], keys[1][at]
@@ -596,8 +596,8 @@ class JoinedFeed(BaseFeed):
                     self._tell_gap(f"{name}: messages {last + 1:,} to {number - 1:,}", number - last - 1, name)
             if not is_new.all():
                 self._repeated += int((~is_new).sum())
-                self._live_ticks -= int((~is_new).sum())
                 made = made[is_new]
+        self._live_ticks += len(made)
         self._mark()
         if len(made):
             yield made
@@ -619,10 +619,6 @@ class JoinedFeed(BaseFeed):
         keys, numbers = self._keys(made), made["sequence"].astype(np.int64)
         known = numbers > 0
         self._latest[keys[0][known], keys[1][known]] = numbers[known]
-
-    def _of_line(self, part: TickBatch) -> TickBatch:
-        self._live_ticks += len(part)
-        return self._renumbered(1, part)
 
     def _mark(self) -> None:
         with self._arrivals.bell:

@@ -367,6 +367,26 @@ class SingleHandler(Handler):
         return self.shape.failed_set(self, symbol, row, cause)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FunctionHandler(SingleHandler):
+    """A handler of functions of a user's: one for ticks, and those for timers and the end of a run."""
+
+    on_wake: Callable[..., None] | None = None
+    on_finish: Callable[..., None] | None = None
+
+    @property
+    def timers(self) -> bool:
+        return self.on_wake is not None
+
+    @property
+    def ends(self) -> bool:
+        return self.on_finish is not None
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return tuple(each for each in (self.on_wake, self.on_finish) if each is not None)
+
+
 # ---- handlers that are bound to one table of symbols, by a dispatcher or a plain loop
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from strand.binding.books import TradeMaker
 from strand.errors import ConfigurationError
 from strand.fixed import dataclass
-from strand.handlers.base import BindContext, BoundPython, SingleHandler, TickByTick
+from strand.handlers.base import BindContext, BoundPython, FunctionHandler, SingleHandler, TickByTick
 from strand.handlers.compiled.called_again import FailedCall, trade_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, Timer
 from strand.handlers.feed_trades import On, source_for
@@ -55,7 +55,7 @@ OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], N
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PythonHandler(SingleHandler):
+class PythonHandler(FunctionHandler):
     """A handler of functions that Python calls: ``on_ticks`` with a batch of ticks or trades, the others at timers and
     at the end of a run."""
 
@@ -65,20 +65,10 @@ class PythonHandler(SingleHandler):
     needs_states: ClassVar[tuple[str, ...]] = ()
 
     on_ticks: Callable[..., Any]
-    on_wake: Callable[..., None] | None = None
-    on_finish: Callable[..., None] | None = None
-
-    @property
-    def timers(self) -> bool:
-        return self.on_wake is not None
-
-    @property
-    def ends(self) -> bool:
-        return self.on_finish is not None
 
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
-        return tuple(each for each in (self.on_ticks, self.on_wake, self.on_finish) if each is not None)
+        return (self.on_ticks, *super().written)
 
     @cached_property
     def _is_plain(self) -> bool:

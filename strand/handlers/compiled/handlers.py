@@ -18,7 +18,7 @@ import numpy as np
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.fixed import dataclass
-from strand.handlers.base import BindContext, BoundNative, SingleHandler
+from strand.handlers.base import BindContext, BoundNative, FunctionHandler
 from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs, PlainRow, trade_of
 from strand.handlers.context import Context, as_ticks
 from strand.handlers.feed_trades import On, source_for
@@ -199,15 +199,13 @@ FURTHER = ("params", "emit", "ctx")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class CompiledHandler(SingleHandler):
+class CompiledHandler(FunctionHandler):
     """A handler of functions in Python that numba compiles when a dispatcher is made: ``on_tick``, which is called with
     ticks or trades, and those for timers and the end of a run. ``cache``: their code is kept on disk."""
 
     is_compiled = True
 
     on_tick: OnTick
-    on_wake: Callable[..., None] | None = None
-    on_finish: Callable[..., None] | None = None
     cache: bool = True
     #: By record, key and row.
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
@@ -221,16 +219,8 @@ class CompiledHandler(SingleHandler):
             check_attributes(called, dtype, f"handler {self.name!r}")
 
     @property
-    def timers(self) -> bool:
-        return self.on_wake is not None
-
-    @property
-    def ends(self) -> bool:
-        return self.on_finish is not None
-
-    @property
     def written(self) -> tuple[Callable[..., Any], ...]:
-        return tuple(each for each in (self.on_tick, self.on_wake, self.on_finish) if each is not None)
+        return (self.on_tick, *super().written)
 
     def compile(self, record: np.dtype[Any], key: str, row: np.dtype[Any]) -> NativeFunction:
         """The function the engine calls for records of a dtype and rows of a dtype. Raises ConfigurationError,

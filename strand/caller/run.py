@@ -194,9 +194,7 @@ class CallerRun(RunBase):
                 self._wake_due()
         except HandlerError as error:
             first = self._first_failure(error)
-            if first is not error:
-                raise first from first.__cause__
-            raise
+            raise first from first.__cause__
         except BaseException:
             # Another interrupt may come at once.
             try:
@@ -242,9 +240,7 @@ class CallerRun(RunBase):
                 self._wake_due()
         except HandlerError as error:
             first = self._first_failure(error)
-            if first is not error:
-                raise first from first.__cause__
-            raise
+            raise first from first.__cause__
         finally:
             self._settle()
 

@@ -21,15 +21,13 @@ import numpy.typing as npt
 
 from strand.bench.route import OF_IDLE, OF_WORK, OF_WORKERS, ROUNDS, USUAL_WORKERS, WORK, WORKERS, give_workers
 from strand.bench.streams import numbered, recorded, squeezed
-from strand.bench.ways import MAX_PUBLISHERS, SETTLE_S, Job, expected_rows
+from strand.bench.ways import MAX_PUBLISHERS, SETTLE_S, Job, expected_rows, publish_paced
 from strand.binding import lab
 from strand.binding.engine_words import IDLE, clock_resolution_ns, histogram_floors_ns
-from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
 from strand.dicts import FrozenDict
 from strand.dispatch.configuration import Limits
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic import route_stream
 from strand.fixed import dataclass
@@ -270,20 +268,7 @@ def _run(name: str, policy: Policy, arrivals: _Arrivals) -> PolicyOutcome:
     with _dispatcher(job, probe.function, _order(policy, arrivals)) as dispatcher:
         time.sleep(SETTLE_S)
         with pinned(job.cores.publisher):
-            held = engine_interior(dispatcher).engine.held_participant()
-            held.take()
-            assert held.number is not None  # nobody else publishes
-            try:
-                start = time.perf_counter_ns()
-                code = lab.publish_paced(
-                    engine_interior(dispatcher).engine, held.number, job.ticks, job.batch_ticks, probe
-                )
-            finally:
-                held.give()
-            if code != Code.OK:
-                raise EngineError(f"{name}: publishing ended with code {code}")
-            dispatcher.drain()
-            seconds = (time.perf_counter_ns() - start) * 1e-9
+            seconds, _ = publish_paced(name, dispatcher, job, probe)
     s, rows = dispatcher.statistics(), dispatcher.rows.array
     dropped = job.counts - rows["ticks"]
     _check(name, job, rows, dropped, sum(s.dropped.values()))

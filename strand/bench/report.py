@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -108,6 +108,20 @@ def print_latency(console: Console, results: Sequence[LatencyResult], machine: M
 _WIDE: Final = 120
 
 
+def _add_levels(
+    table: Table, outcomes: Sequence[Any], headings: Sequence[str], cells: Callable[[Any], Sequence[str]]
+) -> None:
+    """Adds a column of levels and those of ``headings``, and a row for each level of each outcome."""
+    table.add_column("level", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        names = list(outcome.levels)
+        for level in names:
+            head = outcome.name if level == names[0] else ""
+            table.add_row(head, level, *cells(outcome.levels[level]), end_section=level == names[-1])
+
+
 def print_policies(
     console: Console, about: Mapping[str, Any], outcomes: Sequence[PolicyOutcome], machine: Mapping[str, Any]
 ) -> None:
@@ -115,14 +129,7 @@ def print_policies(
     table = numbers_table(
         "policy", title="Time from when a tick was due until its handler was done", title_justify="left"
     )
-    table.add_column("level", no_wrap=True)
-    for heading in ("arrived", "handled", "dropped", "p50", "p95", "p99", "share"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for outcome in outcomes:
-        names = list(outcome.levels)
-        for level in names:
-            head = outcome.name if level == names[0] else ""
-            table.add_row(head, level, *_level_cells(outcome.levels[level]), end_section=level == names[-1])
+    _add_levels(table, outcomes, ("arrived", "handled", "dropped", "p50", "p95", "p99", "share"), _level_cells)
     # A narrow terminal breaks long lines. Cells that were cut would show other numbers.
     console.width = max(console.width, _WIDE)
     console.print(table)
@@ -147,14 +154,7 @@ def print_letters(
     """Prints the letters that each scheduler opened by level, its times, and its peak load."""
     title = "Time from when a letter was due until it was opened"
     table = numbers_table("scheduler", no_wrap=True, title=title, title_justify="left")
-    table.add_column("level", no_wrap=True)
-    for heading in ("arrived", "opened", "in vain", "resolved", "p50", "p99"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for outcome in outcomes:
-        names = list(outcome.levels)
-        for level in names:
-            head = outcome.name if level == names[0] else ""
-            table.add_row(head, level, *_letter_cells(outcome.levels[level]), end_section=level == names[-1])
+    _add_levels(table, outcomes, ("arrived", "opened", "in vain", "resolved", "p50", "p99"), _letter_cells)
     console.print(table)
     totals = numbers_table("scheduler", "needed", "lost", "peak load")
     for outcome in outcomes:

@@ -244,7 +244,7 @@ def _strand(job: Job, *, inline: bool, ingest: str = "auto") -> tuple[Outcome, R
             if job.again:
                 _publish(dispatcher, job)
                 rows = dispatcher.rows.array.copy()
-            outcome = _publish_paced(dispatcher, job, probe) if probe else _publish(dispatcher, job)
+            outcome = _paced(dispatcher, job, probe) if probe else _publish(dispatcher, job)
     if not job.again:
         return outcome, dispatcher.rows.array
     if not np.array_equal(dispatcher.rows.array["ticks"], 2 * job.counts):
@@ -266,7 +266,11 @@ def _publish(dispatcher: Dispatcher, job: Job) -> Outcome:
     return Outcome((end - start) * 1e-9, max(0.0, spent_ns) / n, mine["handled_inline"] / n)
 
 
-def _publish_paced(dispatcher: Dispatcher, job: Job, probe: lab.Probe) -> Outcome:
+def publish_paced(name: str, dispatcher: Dispatcher, job: Job, probe: lab.Probe) -> tuple[float, int]:
+    """Publishes a job's ticks when each is due, and drains. Returns the seconds, and the ticks handled inline.
+
+    Raises EngineError, with the ``name`` of the way, if the engine stops.
+    """
     held = engine_interior(dispatcher).engine.held_participant()
     held.take()
     participant = held.number
@@ -278,9 +282,13 @@ def _publish_paced(dispatcher: Dispatcher, job: Job, probe: lab.Probe) -> Outcom
     finally:
         held.give()
     if code != Code.OK:
-        raise EngineError(f"strand: publishing ended with code {code}")
+        raise EngineError(f"{name}: publishing ended with code {code}")
     dispatcher.drain()
-    seconds = (time.perf_counter_ns() - start) * 1e-9
+    return (time.perf_counter_ns() - start) * 1e-9, handled_inline
+
+
+def _paced(dispatcher: Dispatcher, job: Job, probe: lab.Probe) -> Outcome:
+    seconds, handled_inline = publish_paced("strand", dispatcher, job, probe)
     return Outcome(seconds, 0.0, handled_inline / len(job.ticks), latency_counts=probe.counts())
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Final, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, FormatError, GapError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
-from strand.feeds.live.messages import Counts, Faults, Records, Repeats, tell
+from strand.feeds.live.messages import Counts, Faults, Owners, Records, Repeats, tell
 from strand.feeds.live.options import KafkaOptions
+from strand.feeds.live.partitions import Columns, Messages, Partitions, Place, by_topic, listed, named, runs, times_of
 from strand.lazy import imported
 from strand.options import named_options
 from strand.ticks import empty, picked
@@ -33,6 +33,8 @@ __all__ = ["KafkaFeed", "checked_servers"]
 
 #: How long a look for messages takes at most, s: so often a feed looks whether its time is over.
 _SLICE_S: Final = 0.1
+#: How long the first message of a batch waits for more, s.
+_GATHER_S: Final = 0.005
 #: How long the feed waits, at most, until the messages of a partition that goes to another member are handled, s.
 _REVOKE_S: Final = 5.0
 _LOST: Final = "what was handled and not committed may be handled again elsewhere"
@@ -58,11 +60,9 @@ _TRANSIENT: Final = (
 )  # fmt: skip
 _COUNTS: Final = (
     "messages", "ticks", "tombstones", "other_messages", "duplicates", "moved_ticks", "gaps", "gone_messages",
-    "connected", "disconnected", "assigned", "revoked", "lost", "commits", "commits_failed", "broker_errors",
+    "connected", "disconnected", "assigned", "revoked", "lost", "overtaken", "commits", "commits_failed",
+    "broker_errors",
 )  # fmt: skip
-
-#: A topic and a partition of it.
-Place = tuple[str, int]
 
 
 class _StoppedError(Exception):
@@ -74,7 +74,8 @@ class KafkaFeed(BaseFeed):
     """Receives ticks as the messages of Kafka topics; each batch holds what has arrived.
 
     Order is kept within a partition, so a symbol has to come from one partition, as a producer's keys see to it.
-    ``ts_recv`` of a tick is its record's own, or for JSON the time of the message.
+    ``ts_recv`` of a tick is its record's own, or for JSON the time of the message. Messages of several partitions come
+    in the order of their times: that of the first record, or for JSON of the message.
 
     Args:
         servers: ``HOST:PORT`` of a broker, or several with commas.
@@ -126,19 +127,19 @@ class KafkaFeed(BaseFeed):
                 symbols=symbols, max_symbols=self._max_symbols, on_event=self._keep,
             )  # fmt: skip
         self._repeats = Repeats(self._max_symbols) if options["duplicates"] == "drop" else None
-        #: The places that have been read, and by symbol the number of the one that it comes from.
-        self._places: dict[Place, int] = {}
-        self._owners = np.full(self._max_symbols, -1, np.int32)
+        self._owners = Owners(self._max_symbols)
         self._consumer: Any = None
         self._started = self._stopped = False
         self._begun = self._heard = self._looked = self._commit_at = 0.0
+        #: The partitions that are read, since when their messages wait for others, and whether they still do.
+        self._partitions = Partitions(self._newest)
+        self._waits_since = 0.0
+        self._is_patient = True
         self._is_resumed = False
-        #: The next offset of each place behind the ticks that were given, and the places that are assigned.
+        #: The next offset of each place behind the ticks that were given.
         self._next: dict[Place, int] = {}
         #: Where reading has begun last: another member may have committed what lies before.
         self._begins: dict[Place, int] = {}
-        self._assigned: set[Place] = set()
-        self._ended: set[Place] = set()
         #: Offsets of batches that were given: those that nobody has asked beyond yet, those that may not be handled
         #: yet, with the number of ticks that were published by then, and those that are handled, and are committed.
         self._given: dict[Place, int] = {}
@@ -193,8 +194,7 @@ class KafkaFeed(BaseFeed):
             "topics": self._topics,
             "offsets": [[*place, offset] for place, offset in self._next.items()],
             "symbols": list(self.symbols),
-            "places": [list(place) for place in self._places],
-            "owners": self._owners[:n].tolist(),
+            **self._owners.state(n),
             "sequences": None if self._repeats is None else self._repeats.last[:n].tolist(),
             "json": json,
         }
@@ -219,9 +219,8 @@ class KafkaFeed(BaseFeed):
         if n > self._max_symbols:
             raise ConfigurationError("max_symbols", f"the saved state has {n:,} symbols")
         self._next = {(topic, partition): offset for topic, partition, offset in state["offsets"]}
-        self._places = {(topic, partition): at for at, (topic, partition) in enumerate(state["places"])}
         self._is_resumed = True
-        self._owners[:n] = state["owners"]
+        self._owners.resume(state)
         self._records.resume(state["symbols"])
         if self._repeats is not None:
             self._repeats.last[:n] = state["sequences"]
@@ -231,8 +230,8 @@ class KafkaFeed(BaseFeed):
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``tombstones`` (messages without a value), ``other_messages`` that no rule of the
         profile matches; ``duplicates`` and ``moved_ticks``, in ticks; ``gaps`` with their ``gone_messages``;
-        ``connected``, ``disconnected``, ``assigned``, ``revoked`` and ``lost`` count events; ``commits`` and those
-        that failed."""
+        ``connected``, ``disconnected``, ``assigned``, ``revoked``, ``lost`` and ``overtaken`` count events;
+        ``commits`` and those that failed."""
         found = {name: self._counts[name] for name in _COUNTS}
         if self._json is None:
             return found
@@ -255,8 +254,8 @@ class KafkaFeed(BaseFeed):
         as plain values."""
         return {
             **self.statistics(),
-            "offsets": _by_topic(self._next),
-            "committed": _by_topic(self._committed),
+            "offsets": by_topic(self._next),
+            "committed": by_topic(self._committed),
             "events": [asdict(event) for event in self.events],
         }
 
@@ -302,12 +301,10 @@ class KafkaFeed(BaseFeed):
             batch = self._receive()
             # An empty batch brings the run's figures, and the next commit.
             yield empty(0) if batch is None else batch
-            if self._fault is not None:
+            if self._fault is not None and not self._partitions.is_waiting:
                 self._mark()
                 raise self._fault
         self._mark()
-
-    # ---- what was handled
 
     def _mark(self) -> None:
         """Notes that the batches so far have been published."""
@@ -345,7 +342,7 @@ class KafkaFeed(BaseFeed):
             new = {
                 place: offset
                 for place, offset in self._handled.items()
-                if place in self._assigned and before.get(place) != offset >= self._begins.get(place, 0)
+                if place in self._partitions and before.get(place) != offset >= self._begins.get(place, 0)
             }
             self._sent.update(new)
         if not new:
@@ -373,8 +370,6 @@ class KafkaFeed(BaseFeed):
             self._fault = FeedError(f"offsets of group {group!r} cannot be committed: {wrong.str()}", path=self._where)
         return wrong is None
 
-    # ---- connections and partitions
-
     def _begin(self) -> None:
         """Connects, and takes the partitions. Raises FeedError and GapError."""
         options, kafka = self._options, self._kafka
@@ -387,7 +382,7 @@ class KafkaFeed(BaseFeed):
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
-            "enable.partition.eof": options["until_end"],
+            "enable.partition.eof": True,
             "partition.assignment.strategy": "cooperative-sticky",
             "on_commit": self._told_commit,
             "error_cb": self._told_error,
@@ -404,7 +399,6 @@ class KafkaFeed(BaseFeed):
             )
         else:
             self._consumer.assign(self._offsets(partitions))
-            self._assigned.update(partitions)
 
     def _all_partitions(self, timeout_s: float) -> list[Place]:
         """The partitions that were asked for. Raises FeedError."""
@@ -449,34 +443,37 @@ class KafkaFeed(BaseFeed):
         if self._options["share"] or self._options["partitions"] or self._options["until_end"]:
             return
         try:
-            new = [place for place in self._all_partitions(1.0) if place not in self._assigned]
+            new = [place for place in self._all_partitions(1.0) if place not in self._partitions]
         except FeedError:
             return  # the brokers are away: the next look may find them
         if new:
             self._consumer.incremental_assign(
                 [self._kafka.TopicPartition(*place, self._kafka.OFFSET_BEGINNING) for place in new]
             )
-            self._assigned.update(new)
-            self._note("assigned", f"new partitions {_listed(new)}")
+            for place in new:
+                self._partitions.begin(place)
+            self._note("assigned", f"new partitions {listed(new)}")
 
     def _offsets(self, places: Sequence[Place]) -> list[Any]:
-        """Partitions with the offsets at which to go on: behind what this feed has read, or the group has committed.
-        Raises GapError and FeedError."""
+        """Begins with partitions, and returns them with their offsets: behind what this feed has given, or the group
+        has committed. Raises GapError and FeedError."""
         kafka = self._kafka
         committed: dict[Place, int] = {}
         if self._options["consumer_group"] is not None:
             committed = self._committed_offsets([kafka.TopicPartition(*place) for place in places])
-        found = []
+        begins: dict[Place, tuple[int, int | None]] = {}
         for place in places:
             own, theirs = self._next.get(place), committed.get(place)
             if self._is_resumed and own is not None:
                 theirs = None  # what the group has read since is not in the state
             if own is not None and theirs is not None and theirs > own:
-                self._note("gap", f"{_named(place)}: {theirs - own:,} messages were read by another member", 0)
+                self._note("gap", f"{named(place)}: {theirs - own:,} messages were read by another member", 0)
             known = max((offset for offset in (own, theirs) if offset is not None), default=None)
-            self._next[place] = self._begins[place] = self._there(place, known)
-            found.append(kafka.TopicPartition(*place, self._next[place]))
-        return found
+            begins[place] = self._there(place, known)
+        for place, (offset, end) in begins.items():
+            self._next[place] = self._begins[place] = offset
+            self._partitions.begin(place, offset, end)
+        return [kafka.TopicPartition(*place, offset) for place, (offset, _) in begins.items()]
 
     def _committed_offsets(self, asked: list[Any]) -> dict[Place, int]:
         """The offsets that the group has committed. Raises FeedError."""
@@ -495,27 +492,30 @@ class KafkaFeed(BaseFeed):
                 )
             time.sleep(_SLICE_S)
 
-    def _there(self, place: Place, offset: int | None) -> int:
-        """An offset that is in its partition; None: where the feed begins. Raises GapError, and FeedError."""
+    def _there(self, place: Place, offset: int | None) -> tuple[int, int | None]:
+        """An offset that is in its partition (None: where the feed begins), and where the feed ends with it. Raises
+        GapError, and FeedError."""
         kafka = self._kafka
         try:
             low, high = self._consumer.get_watermark_offsets(
                 kafka.TopicPartition(*place), timeout=self._options["open_timeout_s"]
             )
         except kafka.KafkaException as error:
-            raise FeedError(f"{_named(place)}: its offsets cannot be read: {_text(error)}", path=self._where) from error
+            raise FeedError(f"{named(place)}: its offsets cannot be read: {_text(error)}", path=self._where) from error
         if offset is None:
-            return int(high if self._options["begin"] == "latest" else low)
-        return offset if low <= offset <= high else self._gone(place, offset, low, high)
+            offset = int(high if self._options["begin"] == "latest" else low)
+        elif not low <= offset <= high:
+            offset = self._gone(place, offset, low, high)
+        return offset, high if self._options["until_end"] else None
 
     def _gone(self, place: Place, offset: int, low: int, high: int) -> int:
         """The offset to go on with where one is gone. Raises GapError."""
         on_gone = self._options["on_gone"]
         to = high if on_gone == "latest" else low
         if offset < low:
-            why = f"{_named(place)}: offset {offset:,} is gone, and the first one is {low:,}: the topic keeps no more"
+            why = f"{named(place)}: offset {offset:,} is gone, and the first one is {low:,}: the topic keeps no more"
         else:
-            why = f"{_named(place)}: offset {offset:,} does not exist, and the last one is {high - 1:,}: a new topic"
+            why = f"{named(place)}: offset {offset:,} does not exist, and the last one is {high - 1:,}: a new topic"
         if on_gone == "raise":
             gaps = ((offset, low),) if offset < low else ()
             raise GapError(
@@ -527,7 +527,6 @@ class KafkaFeed(BaseFeed):
         self._counts["gaps"] += 1
         self._counts["gone_messages"] += missing
         self._note("gap", f"{why}; going on with offset {to:,}", missing)
-        self._next[place] = self._begins[place] = to
         return to
 
     def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
@@ -537,8 +536,7 @@ class KafkaFeed(BaseFeed):
         except FeedError as error:  # it must not cross librdkafka
             self._fault = error
             return
-        self._assigned.update(places)
-        self._note("assigned", _listed(places))
+        self._note("assigned", listed(places))
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         """Commits what has been handled of partitions that go to another member, which begins there."""
@@ -549,21 +547,30 @@ class KafkaFeed(BaseFeed):
             is_committed &= not any(place in mark for _, mark in self._marks for place in places)
             if not is_committed:
                 time.sleep(0.005)
-        self._assigned.difference_update(places)
-        consumer.incremental_unassign(partitions)
+        self._leave(consumer, partitions)
         if is_committed:
-            self._note("revoked", _listed(places))
+            self._note("revoked", listed(places))
         else:
-            self._note("lost", f"{_listed(places)}: {_LOST}")
+            self._note("lost", f"{listed(places)}: {_LOST}")
 
     def _on_lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
         """Notes partitions that another member may have by now: nothing can be committed for them."""
-        places = [(each.topic, each.partition) for each in partitions]
-        self._assigned.difference_update(places)
+        places = self._leave(consumer, partitions)
         for place in places:
             self._committed.pop(place, None)
+        self._note("lost", f"{listed(places)}: {_LOST}")
+
+    def _leave(self, consumer: Any, partitions: Sequence[Any]) -> list[Place]:
+        """Forgets what was received of partitions and not given: who has them next reads it again."""
+        places = [(each.topic, each.partition) for each in partitions]
+        self._tell(consumer.resume, self._partitions.paused(places))
+        self._partitions.remove(places)
         consumer.incremental_unassign(partitions)
-        self._note("lost", f"{_listed(places)}: {_LOST}")
+        return places
+
+    def _tell(self, change: Callable[[list[Any]], None], places: Sequence[Place]) -> None:
+        if places:
+            change([self._kafka.TopicPartition(*place) for place in places])
 
     def _told_error(self, error: Any) -> None:
         """Errors of librdkafka, which goes on by itself but for fatal ones."""
@@ -587,90 +594,149 @@ class KafkaFeed(BaseFeed):
         self.events.append(event)
         tell(self._options["on_event"], event)
 
-    # ---- messages
-
     def _receive(self) -> TickBatch | None:
-        """The ticks of the messages that have come; None: there are none. Sets the fault behind them."""
-        options, most = self._options, self._options["batch_messages"]
-        if options["max_messages"] is not None:
-            most = min(most, options["max_messages"] - self._counts["messages"])
+        """The ticks of the messages that come next; None: there are none. Sets the fault behind them."""
+        most = self._options["batch_messages"]
+        if (bound := self._options["max_messages"]) is not None:
+            most = min(most, bound - self._counts["messages"])
         if time.monotonic() - self._looked >= _METADATA_S:
             self._looked = time.monotonic()
             self._look_for_partitions()
-        try:
-            messages = self._consumer.consume(most, min(_SLICE_S, self._left_s()))
-        except self._kafka.KafkaException as error:
-            self._fault = FeedError(f"Kafka: {_text(error)}", path=self._where)
+        messages = self._take(most)
+        if messages is None and self._fault is None:
+            received = self._consume(most)
+            if len(self._partitions) > 1:
+                self._hold_back(received)
+                messages = self._take(most)
+            elif received:
+                ((place, columns),) = received
+                messages = Messages([place], np.zeros(len(columns[0]), np.int64), columns)
+        if messages is None:
             return None
-        if not messages:
-            return None
-        self._heard = time.monotonic()
-        errors = [message for message in messages if message.error() is not None]
-        if errors:
-            messages = [message for message in messages if message.error() is None]
-            for each in errors:
-                self._told_of(each)
-        if not messages:
-            return None
-        if self._is_down:
-            self._note("connected", f"to {self._servers}")
         batch = self._ticks_of(messages)
         self._counts["ticks"] += len(batch)
         return batch
+
+    def _consume(self, most: int) -> list[tuple[Place, Columns]]:
+        """The messages that have come, by those in a row that are of one partition. Takes errors in place of some."""
+        messages: list[Any] = []
+        try:
+            messages += self._consumer.consume(1, min(_SLICE_S, self._left_s()))
+            if messages and most > 1:
+                messages += self._consumer.consume(most - 1, _GATHER_S)
+        except self._kafka.KafkaException as error:
+            self._fault = FeedError(f"Kafka: {_text(error)}", path=self._where)
+        if messages:
+            self._heard, self._is_patient = time.monotonic(), True
+        errors = [message for message in messages if message.error() is not None]
+        if errors:
+            messages = [message for message in messages if message.error() is None]
+        if messages and self._is_down:
+            self._note("connected", f"to {self._servers}")
+        message = self._kafka.Message
+        kept = (message.value, message.key, message.offset, *([] if self._json is None else [message.timestamp]))
+        found: list[tuple[Place, Columns]] = []
+        for place, run in runs(message, messages):
+            # It may be another member's by now, or behind the end.
+            if place in self._partitions and (given := self._partitions.received(place, run)):
+                found.append((place, [list(map(get, given)) for get in kept]))
+        for each in errors:
+            self._told_of(each)
+        return found
+
+    def _hold_back(self, received: list[tuple[Place, Columns]]) -> None:
+        """Lets messages wait for those of other partitions, and asks for no more of a partition that is far ahead."""
+        if not self._partitions.is_waiting:
+            self._waits_since = time.monotonic()
+        for place, columns in received:
+            if self._json is None:
+                times = times_of(columns[0])
+            else:
+                times = np.array([ms * 1_000_000 if kind else -1 for kind, ms in columns[3]], np.int64)
+            self._partitions.keep(place, columns, times)
+        self._tell(self._consumer.pause, self._partitions.pause())
+
+    def _take(self, most: int) -> Messages | None:
+        """The messages that come next by their times; None where one that is not here yet may be earlier."""
+        if not self._partitions.is_waiting:
+            return None
+        now, wait_s, waits = time.monotonic(), self._options["wait_s"], self._is_patient and self._fault is None
+        found = self._partitions.take(most, waits=waits)
+        if found is not None:
+            self._waits_since = now
+            if waits:
+                self._heard = now
+            self._tell(self._consumer.resume, self._partitions.resume())
+        elif wait_s is not None and now - self._waits_since > wait_s:
+            self._waits_since = now
+            late = listed(self._partitions.overtake())
+            self._note("overtaken", f"{late}: no message came for {wait_s:g} s, and the others go on")
+        return found
+
+    def _newest(self, place: Place) -> int:
+        _, high = self._consumer.get_watermark_offsets(self._kafka.TopicPartition(*place), cached=True)
+        return int(high)
 
     def _told_of(self, message: Any) -> None:
         """An error in place of a message."""
         error, place = message.error(), (message.topic(), message.partition())
         codes = self._kafka.KafkaError
+        if error.code() in (codes._PARTITION_EOF, codes._AUTO_OFFSET_RESET) and place not in self._partitions:
+            return  # it is another member's by now
         if error.code() == codes._PARTITION_EOF:
-            self._ended.add(place)
+            self._partitions.reached_end(place, message.offset())
         elif error.code() == codes._AUTO_OFFSET_RESET:
             try:
                 low, high = self._consumer.get_watermark_offsets(
                     self._kafka.TopicPartition(*place), timeout=self._options["open_timeout_s"]
                 )
-                wanted = self._next.get(place, message.offset())
-                to = self._gone(place, max(wanted, 0), low, high)
+                wanted = self._partitions.offset(place)
+                to = self._gone(place, max(message.offset() if wanted is None else wanted, 0), low, high)
+                if self._partitions.skip(place, to):
+                    self._next[place] = self._begins[place] = to
                 self._consumer.seek(self._kafka.TopicPartition(*place, to))
             except FeedError as fault:
                 self._fault = fault
             except self._kafka.KafkaException as fault:
-                self._fault = FeedError(f"{_named(place)}: {error.str()} ({_text(fault)})", path=self._where)
+                self._fault = FeedError(f"{named(place)}: {error.str()} ({_text(fault)})", path=self._where)
         elif error.code() in self._transient or (
             # A consumer looks for a group in any case.
             error.code() == codes.GROUP_AUTHORIZATION_FAILED and self._options["consumer_group"] is None
         ):
             self._counts["broker_errors"] += 1
         else:
-            self._fault = FeedError(f"{_named(place)}: {error.str()}", path=self._where)
+            self._fault = FeedError(f"{named(place)}: {error.str()}", path=self._where)
 
-    def _ticks_of(self, messages: list[Any]) -> TickBatch:
+    def _ticks_of(self, messages: Messages) -> TickBatch:
         """The ticks of messages, up to the first one that cannot be used. Notes the offsets behind them."""
-        options, message = self._options, self._kafka.Message
-        values: list[bytes | None] = list(map(message.value, messages))
+        options, faults = self._options, dict[int, FeedError]()
+        places, of, (values, keys, offsets, *stamps) = messages
         if None in values:
             self._counts["tombstones"] += values.count(None)
-        given = [value or b"" for value in values] if None in values else values
-        faults: Faults = {}
         if self._json is None:
-            ticks, counts = self._records.take(given, list(map(message.key, messages)), faults)  # type: ignore[arg-type]
+            ticks, counts = self._records.take([value or b"" for value in values], keys, faults)
         else:
-            ticks, counts = self._messages(self._json, messages, values, faults)
-        places = self._numbers(messages)
-        self._check_places(ticks, counts, places, faults)
-        end = len(messages)
+            ticks, counts = self._messages(self._json, values, keys, stamps[0], faults)
+        moved = self._owners.moved(ticks, counts, places, of)
+        if moved is not None and options["on_moved"] == "continue":
+            self._counts["moved_ticks"] += moved.follow()
+        elif moved is not None:
+            faults[moved.message] = FeedError(
+                f"{self.symbols[moved.symbol]} came from {named(moved.before)} before, so its order is lost: let the "
+                "producer choose partitions by the symbol as key; on_moved='continue' takes its messages as they come"
+            )
+        end = len(values)
         for at in sorted(faults):
-            each, error = messages[at], faults[at]
-            text = f"{_named((each.topic(), each.partition()))}, offset {each.offset():,}: {error}"
+            error = faults[at]
+            text = f"{named(places[of[at]])}, offset {offsets[at]:,}: {error}"
             if type(error) is not FormatError or options["on_bad_record"] == "raise":
                 self._fault, end = type(error)(text, path=self._where), at
+                self._partitions.drop()
                 break
-            self.skipped.add("unreadable message", offset=each.offset(), text=text)
+            self.skipped.add("unreadable message", offset=offsets[at], text=text)
         self._counts["messages"] += end
-        offsets = map(message.offset, messages[:end])
-        of = [*self._places]
-        for number, offset in dict(zip(places[:end].tolist(), offsets, strict=True)).items():
-            self._next[of[number]] = self._given[of[number]] = offset + 1
+        for number, at in dict(zip(of[:end].tolist(), range(end), strict=True)).items():
+            self._next[places[number]] = self._given[places[number]] = offsets[at] + 1
         ticks, counts = ticks[: counts[:end].sum()], counts[:end]
         if self._repeats is None:
             return ticks
@@ -681,17 +747,15 @@ class KafkaFeed(BaseFeed):
         return picked(ticks, ~repeated)
 
     def _messages(
-        self, made: JsonTicks, messages: list[Any], values: list[bytes | None], faults: Faults
+        self, made: JsonTicks, values: list[Any], keys: list[Any], stamps: list[tuple[int, int]], faults: Faults
     ) -> tuple[TickBatch, Counts]:
         """The ticks of messages of JSON, up to the first fault."""
-        ends = np.zeros(len(messages), np.int64)
-        at = 0
-        for at, (each, value) in enumerate(zip(messages, values, strict=True)):
+        ends = np.zeros(len(values), np.int64)
+        for at, (value, key, (kind, ms)) in enumerate(zip(values, keys, stamps, strict=True)):
             if value is not None:
-                kind, time_ms = each.timestamp()
-                more = {_KEY: _decoded(each.key())} if self._by_key else None
+                more = {_KEY: _decoded(key)} if self._by_key else None
                 try:
-                    made.take(value, time_ms * 1_000_000 if kind else time.time_ns(), more=more)
+                    made.take(value, ms * 1_000_000 if kind else time.time_ns(), more=more)
                 except FeedError as error:
                     faults[at] = type(error)(str(error).removeprefix(f"{self._where}: "))
                     ends[at:] = made.pending
@@ -699,41 +763,8 @@ class KafkaFeed(BaseFeed):
             ends[at] = made.pending
         return made.batch(), np.diff(ends, prepend=0)
 
-    def _numbers(self, messages: list[Any]) -> npt.NDArray[np.int64]:
-        """The number of each message's place."""
-        message, places = self._kafka.Message, self._places
-        of = list(zip(map(message.topic, messages), map(message.partition, messages), strict=True))
-        found = list(map(places.get, of))
-        if None in found:
-            for place in of:
-                places.setdefault(place, len(places))
-            found = [places[place] for place in of]
-        return np.array(found, np.int64)
-
-    def _check_places(self, ticks: TickBatch, counts: Counts, places: npt.NDArray[np.int64], faults: Faults) -> None:
-        """Adds the fault of a symbol that comes from a second partition, or counts its ticks."""
-        owners, symbols, of = self._owners, ticks["instrument_id"], np.repeat(places, counts)
-        known = owners[symbols]
-        if (new := known < 0).any():
-            owners[symbols[new][::-1]] = of[new][::-1]  # the first one of each symbol
-            known = owners[symbols]
-        if not (moved := known != of).any():
-            return
-        if self._options["on_moved"] == "continue":
-            self._counts["moved_ticks"] += int(moved.sum())
-            owners[symbols[moved]] = of[moved]
-            return
-        tick = int(np.argmax(moved))
-        at = int(np.searchsorted(np.cumsum(counts), tick, "right"))
-        before = _named([*self._places][known[tick]])
-        faults[at] = FeedError(
-            f"{self.symbols[symbols[tick]]} came from {before} before, so its order is lost: let the producer choose "
-            "partitions by the symbol as key; on_moved='continue' takes its messages as they come"
-        )
-
-    # ---- its end
-
     def _left_s(self) -> float:
+        """The time to wait for a message, s."""
         now, seconds, idle_s = time.monotonic(), self._options["max_seconds"], self._options["idle_timeout_s"]
         left = _SLICE_S if seconds is None else self._begun + seconds - now
         if idle_s is not None:
@@ -741,10 +772,15 @@ class KafkaFeed(BaseFeed):
         return max(left, 0.0)
 
     def _over(self) -> bool:
-        most = self._options["max_messages"]
-        if self._stopped or (most is not None and self._counts["messages"] >= most) or self._left_s() <= 0:
+        most, seconds = self._options["max_messages"], self._options["max_seconds"]
+        if self._stopped or (most is not None and self._counts["messages"] >= most):
             return True
-        return self._options["until_end"] and self._assigned <= self._ended
+        if self._left_s() <= 0:
+            if seconds is not None and time.monotonic() >= self._begun + seconds:
+                return True
+            self._is_patient = False  # nothing comes: what waits is given
+            return not self._partitions.is_waiting
+        return self._options["until_end"] and self._partitions.are_ended
 
 
 def checked_servers(servers: str) -> str:
@@ -763,18 +799,3 @@ def _decoded(key: bytes | None) -> str | None:
 def _text(error: Any) -> str:
     """The text of a KafkaException."""
     return str(error.args[0].str() if error.args and hasattr(error.args[0], "str") else error)
-
-
-def _named(place: Place) -> str:
-    return f"topic {place[0]}, partition {place[1]}"
-
-
-def _listed(places: Sequence[Place]) -> str:
-    return ", ".join(f"{topic}[{partition}]" for topic, partition in places) or "no partition"
-
-
-def _by_topic(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found

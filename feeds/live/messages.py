@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,11 @@ from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
 from strand.feeds.formats.json.ticks import FeedEvent
 from strand.feeds.live.mold import GAP
+from strand.feeds.live.partitions import Place
 from strand.logs import Event
 from strand.ticks import KIND_STATUS, TICK, empty, limits, picked
 
-__all__ = ["Counts", "Faults", "Records", "Repeats", "tell"]
+__all__ = ["Counts", "Faults", "Owners", "Records", "Repeats", "tell"]
 
 #: Of messages that cannot be used: by their index in a batch, the error that says so.
 Faults = dict[int, FeedError]
@@ -29,6 +30,7 @@ _EVENTS: Final = {
     "assigned": Event("feed.assigned", ".feeds", "INFO", "assigned: %(text)s", "symbol", "missing"),
     "revoked": Event("feed.revoked", ".feeds", "INFO", "revoked: %(text)s", "symbol", "missing"),
     "lost": Event("feed.lost", ".feeds", "WARNING", "lost: %(text)s", "symbol", "missing"),
+    "overtaken": Event("feed.overtaken", ".feeds", "WARNING", "overtaken: %(text)s", "symbol", "missing"),
 }
 
 
@@ -149,3 +151,55 @@ class Repeats:
             elif sequence > last[symbol]:
                 last[symbol] = sequence
         return found if found.any() else None
+
+
+class Moved(NamedTuple):
+    """Ticks of symbols that come from a second partition. The first one: its ``message`` and ``symbol``, and the
+    partition ``before``."""
+
+    message: int
+    symbol: int
+    before: Place
+    follow: Callable[[], int]
+    """Takes the new partitions for theirs, and returns how many ticks these are."""
+
+
+class Owners:
+    """Knows the partition from which each symbol comes."""
+
+    def __init__(self, max_symbols: int) -> None:
+        #: The partitions so far, with a number, and by symbol the number of its own.
+        self._numbers: dict[Place, int] = {}
+        self._of = np.full(max_symbols, -1, np.int32)
+
+    def state(self, n: int) -> dict[str, Any]:
+        """The partitions of the first ``n`` symbols, as plain values."""
+        return {"places": [list(place) for place in self._numbers], "owners": self._of[:n].tolist()}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a ``state()``."""
+        self._numbers = {(topic, partition): at for at, (topic, partition) in enumerate(state["places"])}
+        self._of[: len(state["owners"])] = state["owners"]
+
+    def moved(
+        self, ticks: TickBatch, counts: Counts, places: Sequence[Place], numbers: npt.NDArray[np.int64]
+    ) -> Moved | None:
+        """The ticks of symbols that came from another partition before; None: there are none. Notes those of new
+        symbols. ``numbers``: of each message, that of its partition in ``places``."""
+        known = self._numbers
+        own = np.array([known.setdefault(place, len(known)) for place in places])
+        of, symbols, owners = np.repeat(own[numbers], counts), ticks["instrument_id"], self._of
+        before = owners[symbols]
+        if (new := before < 0).any():
+            owners[symbols[new][::-1]] = of[new][::-1]  # the first one of each symbol
+            before = owners[symbols]
+        if not (moved := before != of).any():
+            return None
+
+        def follow() -> int:
+            owners[symbols[moved]] = of[moved]
+            return int(moved.sum())
+
+        tick = int(np.argmax(moved))
+        at = int(np.searchsorted(np.cumsum(counts), tick, "right"))
+        return Moved(at, int(symbols[tick]), [*known][before[tick]], follow)

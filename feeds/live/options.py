@@ -264,6 +264,13 @@ class KafkaOptions(_Messages, _Ends, total=False):
         "messages before.\nIt is right where each symbol's sequence rises, also from kind to kind.",
     ]
     until_end: Annotated[bool, False, "The feed ends where the partitions ended when it began."]
+    wait_s: Annotated[
+        float | None,
+        30.0,
+        _SECONDS,
+        "How long messages wait for those of a partition that has more and brings none, seconds. None: no bound.\nThen "
+        "the others go on, and an event tells it.",
+    ]
     commit_s: Annotated[float, 1.0, _SECONDS, "The time between two commits of offsets, seconds."]
     open_timeout_s: Annotated[float, 10.0, _SECONDS, "How long the first answer of a broker may take, seconds."]
     config: Annotated[Mapping[str, Any] | None, None, "Further settings of librdkafka, as for TLS and passwords."]

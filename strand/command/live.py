@@ -100,8 +100,10 @@ _OF_KAFKA: Final = options_in(KafkaFeed)
 _ALONE: Final = {
     "--line": [*_OF_LINES.keys() - _OF_WEBSOCKET.keys()],
     "--websocket": ["subscribe", "client"],
-    "--kafka": ["consumer_group", "share", "begin", "on_gone", "on_moved", "duplicates", "until_end", "commit_s"],
-}
+    "--kafka": [
+        "consumer_group", "share", "begin", "on_gone", "on_moved", "duplicates", "until_end", "wait_s", "commit_s",
+    ],
+}  # fmt: skip
 _LISTEN_SECTIONS: Final = {
     "Feed": (
         "--line", "--group", "--interface", "--rerequest", "--websocket", "--profile", "--subscribe", "--record",
@@ -109,7 +111,7 @@ _LISTEN_SECTIONS: Final = {
     ),
     "Kafka": (
         "--kafka", "--topic", "--partition", "--consumer-group", "--share", "--begin", "--until-end", "--on-gone",
-        "--on-moved", "--duplicates", "--commit-s", "--kafka-config", "--state", "--every-s",
+        "--on-moved", "--duplicates", "--wait-s", "--commit-s", "--kafka-config", "--state", "--every-s",
     ),
     "Handler": ("--handler", "--set"),
     "Output": SECTIONS["Output"],

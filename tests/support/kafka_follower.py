@@ -36,10 +36,8 @@ def main() -> None:
         duplicates="drop" if kind == "repeated" else "keep",
     )  # fmt: skip
     print("ready", flush=True)
-    # Which partition is read first is not certain: bars of a length would depend on the time of the others.
-    bars = strand.bars(ticks=50) if kind == "ticks" else strand.bars("1s")
     result = strand.follow(
-        feed, strand.chain("vwap", bars), state=Path(folder, "state"), every_s=float(every_s),
+        feed, strand.chain("vwap", strand.bars("1s")), state=Path(folder, "state"), every_s=float(every_s),
         out={"bars": Path(folder, "bars.csv")}, workers=2, strands=4,
     )  # fmt: skip
     print(json.dumps({name: str(result.rows[name]) for name in sorted(feed.symbols)}))

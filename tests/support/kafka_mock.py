@@ -24,9 +24,9 @@ REBALANCE_IN_PROGRESS = 27
 
 
 class Cluster:
-    """A cluster of one broker. It keeps the newest 5 MB of each partition."""
+    """A cluster of ``brokers``, whose numbers begin with 1. It keeps the newest 5 MB of each partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, brokers: int = 1) -> None:
         found = next((Path(kafka.__file__).parents[1] / "confluent_kafka.libs").glob("librdkafka-*.so*"), None)
         if found is None:
             pytest.skip("this build of confluent-kafka has its librdkafka elsewhere")
@@ -35,6 +35,7 @@ class Cluster:
             ("rd_kafka_new", "P", "I", "P", "P", "Z"), ("rd_kafka_mock_cluster_new", "P", "P", "I"),
             ("rd_kafka_mock_cluster_bootstraps", "S", "P"), ("rd_kafka_mock_cluster_destroy", "", "P"),
             ("rd_kafka_mock_topic_create", "I", "P", "S", "I", "I"), ("rd_kafka_destroy", "", "P"),
+            ("rd_kafka_mock_partition_set_leader", "I", "P", "S", "I", "I"),
             ("rd_kafka_mock_broker_set_down", "I", "P", "I"), ("rd_kafka_mock_broker_set_up", "I", "P", "I"),
             ("rd_kafka_mock_push_request_errors_array", "", "P", "H", "Z", "P"), ("rd_kafka_conf_new", "P"),
             ("rd_kafka_conf_set", "I", "P", "S", "S", "P", "Z"),
@@ -49,7 +50,7 @@ class Cluster:
         self._lib.rd_kafka_conf_set(conf, b"log_level", b"0", error, 512)
         self._rk = self._lib.rd_kafka_new(0, conf, error, 512)
         assert self._rk, error.value
-        self._cluster = self._lib.rd_kafka_mock_cluster_new(self._rk, 1)
+        self._cluster = self._lib.rd_kafka_mock_cluster_new(self._rk, brokers)
         self._lib.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 100)
         self.servers: str = self._lib.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
 
@@ -61,8 +62,12 @@ class Cluster:
         array = (ctypes.c_int * len(errors))(*errors)
         self._lib.rd_kafka_mock_push_request_errors_array(self._cluster, request, len(errors), array)
 
-    def down(self) -> None:
-        self._lib.rd_kafka_mock_broker_set_down(self._cluster, 1)
+    def lead(self, topic: str, partition: int, broker: int) -> None:
+        """A partition is led by a broker from now on."""
+        assert not self._lib.rd_kafka_mock_partition_set_leader(self._cluster, topic.encode(), partition, broker)
+
+    def down(self, broker: int = 1) -> None:
+        self._lib.rd_kafka_mock_broker_set_down(self._cluster, broker)
 
     def up(self) -> None:
         self._lib.rd_kafka_mock_broker_set_up(self._cluster, 1)
@@ -97,8 +102,8 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(topic: str = "ticks", partitions: int = 1) -> Iterator[Cluster]:
-    made = Cluster()
+def cluster(topic: str = "ticks", partitions: int = 1, brokers: int = 1) -> Iterator[Cluster]:
+    made = Cluster(brokers)
     try:
         made.topic(topic, partitions)
         yield made

@@ -61,10 +61,10 @@ class FeedEvent:
 
     ``kind``: ``"connected"``; ``"disconnected"``, after which messages are missing until the next ``"connected"``; or
     ``"gap"``: sequence numbers of a symbol that never came, ``missing`` of them. Of partitions of a Kafka topic
-    ``"assigned"``, ``"revoked"`` and ``"lost"``.
+    ``"assigned"``, ``"revoked"``, ``"lost"``, and ``"overtaken"``: others went on without its messages.
     """
 
-    kind: Literal["connected", "disconnected", "gap", "assigned", "revoked", "lost"]
+    kind: Literal["connected", "disconnected", "gap", "assigned", "revoked", "lost", "overtaken"]
     time_ns: int
     text: str
     symbol: str | None = None

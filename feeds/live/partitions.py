@@ -1,0 +1,257 @@
+"""Partitions of Kafka topics: how far each is read, and their messages in the order of times."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from operator import ne
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.ticks import KIND_STATUS, TICK, limits
+
+__all__ = ["Columns", "Messages", "Partitions", "Place", "by_topic", "listed", "named", "runs", "times_of"]
+
+#: A topic and a partition of it.
+Place = tuple[str, int]
+#: What is known of each message: lists of values, of keys, of offsets, and what else the feed reads.
+Columns = Sequence[list[Any]]
+#: Times of messages, ns, shape (n,).
+Times = npt.NDArray[np.int64]
+#: The time of a message that has none: it follows the one before it.
+_NO_TIME: Final = -1
+#: What stands for a message that is no record, and the latest time that a record may have.
+_NO_RECORD: Final = b"\xff" * TICK.itemsize
+_LATEST_NS: Final = limits("ts_recv")[1]
+#: What a message takes beside its value, bytes, at least.
+_OVERHEAD: Final = 300
+#: What waits of a partition that is ahead of the others, bytes: no more is asked for until half of it is given.
+_AHEAD_BYTES: Final = 32 << 20
+
+
+def times_of(values: Sequence[bytes | None]) -> Times:
+    """The ``ts_recv`` of the first record of each message, ns; -1 for a message that is no record."""
+    size = TICK.itemsize
+    heads = [value[:size] if value and not len(value) % size else _NO_RECORD for value in values]
+    first = np.frombuffer(b"".join(heads), TICK)
+    is_wrong = (first["kind"] > KIND_STATUS) | (first["ts_recv"] > _LATEST_NS)
+    return np.where(is_wrong, _NO_TIME, first["ts_recv"])
+
+
+def by_topic(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
+    """Offsets as plain values, by topic and partition."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def named(place: Place) -> str:
+    """A partition in words."""
+    return f"topic {place[0]}, partition {place[1]}"
+
+
+def listed(places: Sequence[Place]) -> str:
+    """Partitions in words."""
+    return ", ".join(f"{topic}[{partition}]" for topic, partition in places) or "no partition"
+
+
+class Messages(NamedTuple):
+    """Messages in order, n of them."""
+
+    places: list[Place]
+    of: npt.NDArray[np.int64]
+    """The number of each message's partition in ``places``, shape (n,)."""
+    columns: Columns
+
+
+class _Partition:
+    """The reading of a partition, and the messages of it that wait."""
+
+    __slots__ = (
+        "columns", "end", "is_at_end", "is_ended", "is_overtaken", "is_paused", "latest", "n_bytes", "read", "times"
+    )  # fmt: skip
+
+    def __init__(self, offset: int | None, end: int | None) -> None:
+        #: The offset behind what was received, and the one at which reading ends; None: not known, and none.
+        self.read, self.end = offset, end
+        self.is_ended = end is not None and offset is not None and offset >= end
+        self.is_at_end = self.is_overtaken = self.is_paused = False
+        #: What waits, and the times, which never fall.
+        self.columns: Columns = ()
+        self.times: list[int] = []
+        self.latest = _NO_TIME
+        self.n_bytes = 0
+
+    def add(self, columns: Columns, times: Times) -> None:
+        if not len(times):
+            return
+        for column, more in zip(self.columns, columns, strict=True) if self.times else ():
+            column += more
+        if not self.times:
+            self.columns = columns
+        self.times += np.maximum.accumulate(np.maximum(times, self.latest)).tolist()
+        self.latest = self.times[-1]
+        self.n_bytes += sum(map(len, filter(None, columns[0]))) + _OVERHEAD * len(times)
+
+    def drop(self, n: int) -> None:
+        """Drops the first ``n`` messages, whose sizes count as those of the others."""
+        self.n_bytes -= self.n_bytes * n // max(len(self.times), 1)
+        for column in (self.times, *self.columns):
+            del column[:n]
+
+    def may_bring(self, place: Place, newest: Callable[[Place], int]) -> bool:
+        """Tells whether there may be messages that were not received yet."""
+        if self.is_ended or self.is_at_end or self.is_overtaken:
+            return False
+        return self.end is not None or self.read is None or not 0 <= newest(place) <= self.read
+
+
+class Partitions:
+    """The partitions that a feed reads, with the messages that wait until no other partition can bring an earlier one.
+
+    Each partition's messages stay in their order. At equal times the partition with the lower topic and number is
+    first. So the order depends on what the partitions hold alone, and reading on from any point of it goes on in the
+    same order. A partition that is read to its present end holds no others back.
+
+    Args:
+        newest: The offset behind the newest message of a partition, as far as it is known; less than 0: it is not.
+    """
+
+    def __init__(self, newest: Callable[[Place], int]) -> None:
+        self._newest = newest
+        self._of: dict[Place, _Partition] = {}
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._of
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def begin(self, place: Place, offset: int | None = None, end: int | None = None) -> None:
+        """Adds a partition that is read from an offset on (None: from its start), up to an ``end`` if there is one."""
+        self._of[place] = _Partition(offset, end)
+
+    def remove(self, places: Iterable[Place]) -> None:
+        """Forgets partitions, and what waits of them."""
+        for place in places:
+            self._of.pop(place, None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Tells whether there are messages that wait."""
+        return any(each.times for each in self._of.values())
+
+    @property
+    def are_ended(self) -> bool:
+        """Tells whether all that was to be read is read, and given."""
+        return all(each.is_ended and not each.times for each in self._of.values())
+
+    def offset(self, place: Place) -> int | None:
+        """The offset behind what was received of a partition; None: nobody knows it."""
+        return self._of[place].read
+
+    def received(self, place: Place, messages: list[Any]) -> list[Any]:
+        """Notes messages of a partition that have come, and returns those up to its end."""
+        each = self._of[place]
+        each.read = messages[-1].offset() + 1
+        each.is_at_end = each.is_overtaken = False
+        if each.end is None or each.read < each.end:
+            return messages
+        each.is_ended = True
+        return [message for message in messages if message.offset() < each.end]
+
+    def reached_end(self, place: Place, offset: int) -> None:
+        """Notes that a partition has no more messages, behind ``offset``."""
+        each = self._of[place]
+        if each.read is None or offset >= each.read:
+            each.is_at_end = True
+            each.is_ended = each.end is not None
+
+    def skip(self, place: Place, offset: int) -> bool:
+        """Goes on at another offset. Returns whether nothing of the partition waits."""
+        self._of[place].read = offset
+        return not self._of[place].times
+
+    def keep(self, place: Place, columns: Columns, times: Times) -> None:
+        """Lets messages of a partition wait. ``times``: in ns; a negative one is that of the message before."""
+        self._of[place].add(columns, times)
+
+    def drop(self) -> None:
+        """Drops all that waits."""
+        for each in self._of.values():
+            each.drop(len(each.times))
+
+    def take(self, most: int, *, waits: bool) -> Messages | None:
+        """The messages that come next, ``most`` of them; None: there are none. ``waits``: none that another partition
+        may precede."""
+        bound: tuple[int, Place] | None = None
+        for place, each in self._of.items() if waits else ():
+            if each.may_bring(place, self._newest):
+                if not each.times:
+                    return None
+                last = each.times[-1], place
+                bound = last if bound is None else min(bound, last)
+        places, parts, sizes = [], [], []
+        for place, each in sorted(self._of.items()):
+            n = len(each.times)
+            if bound is not None:
+                n = (bisect_right if place <= bound[1] else bisect_left)(each.times, bound[0])
+            if n := min(n, most):
+                places.append(place)
+                parts.append(each)
+                sizes.append(n)
+        if not places:
+            return None
+        of = np.repeat(np.arange(len(places)), sizes)
+        order = np.argsort(
+            np.concatenate([each.times[:n] for each, n in zip(parts, sizes, strict=True)]), kind="stable"
+        )
+        of, at = of[order[:most]], order[:most].tolist()
+        taken = [
+            [item for column, n in zip(columns, sizes, strict=True) for item in column[:n]]
+            for columns in zip(*[each.columns for each in parts], strict=True)
+        ]
+        for each, n in zip(parts, np.bincount(of, minlength=len(parts)).tolist(), strict=True):
+            each.drop(n)
+        return Messages(places, of, [list(map(column.__getitem__, at)) for column in taken])
+
+    def overtake(self) -> list[Place]:
+        """Lets the others go on without the partitions that bring nothing, and returns these."""
+        late = [place for place, each in self._of.items() if not each.times and each.may_bring(place, self._newest)]
+        for place in late:
+            self._of[place].is_overtaken = True
+        return late
+
+    def pause(self) -> list[Place]:
+        """The partitions that are too far ahead from now on."""
+        return self._turn(paused=True, beyond=lambda n_bytes: n_bytes > _AHEAD_BYTES)
+
+    def resume(self) -> list[Place]:
+        """The partitions that were too far ahead, and are no more."""
+        return self._turn(paused=False, beyond=lambda n_bytes: n_bytes < _AHEAD_BYTES // 2)
+
+    def _turn(self, *, paused: bool, beyond: Callable[[int], bool]) -> list[Place]:
+        found = [place for place, each in self._of.items() if each.is_paused != paused and beyond(each.n_bytes)]
+        for place in found:
+            self._of[place].is_paused = paused
+        return found
+
+    def paused(self, places: Iterable[Place]) -> list[Place]:
+        """Those of some partitions that are too far ahead."""
+        return [place for place in places if place in self._of and self._of[place].is_paused]
+
+
+def runs(message: Any, messages: list[Any]) -> Iterator[tuple[Place, list[Any]]]:
+    """Messages in a row that are of one partition. ``message``: their class."""
+    numbers = np.fromiter(map(message.partition, messages), np.int64, len(messages))
+    topics = list(map(message.topic, messages))
+    is_new = numbers[1:] != numbers[:-1]
+    if topics.count(topics[0] if topics else "") < len(topics):
+        is_new |= np.fromiter(map(ne, topics[1:], topics), np.bool_, len(topics) - 1)
+    starts = [0, *(np.flatnonzero(is_new) + 1).tolist(), len(messages)]
+    for start, end in pairwise(starts if messages else []):
+        yield (topics[start], int(numbers[start])), messages[start:end]

@@ -753,7 +753,7 @@ class KafkaFeed(BaseFeed):
         ends = np.zeros(len(values), np.int64)
         for at, (value, key, (kind, ms)) in enumerate(zip(values, keys, stamps, strict=True)):
             if value is not None:
-                more = {_KEY: _decoded(key)} if self._by_key else None
+                more = {_KEY: None if key is None else key.decode("utf-8", "replace")} if self._by_key else None
                 try:
                     made.take(value, ms * 1_000_000 if kind else time.time_ns(), more=more)
                 except FeedError as error:
@@ -790,10 +790,6 @@ def checked_servers(servers: str) -> str:
         if not host or "/" in host or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65_536:
             raise ConfigurationError("servers", f"{each.strip()!r} is not HOST:PORT with a port from 1 to 65535")
     return str(servers)
-
-
-def _decoded(key: bytes | None) -> str | None:
-    return None if key is None else key.decode("utf-8", "replace")
 
 
 def _text(error: Any) -> str:

@@ -18,6 +18,8 @@ from strand.handlers.loading import load_handler
 
 calendars = pytest.importorskip("exchange_calendars")
 pandas = pytest.importorskip("pandas")
+# Calendars are made by packages in Python, which takes minutes where memory is checked.
+pytestmark = pytest.mark.python
 
 MINUTE = 60 * 10**9
 NEW_YORK, HONG_KONG, TOKYO, SEOUL = "America/New_York", "Asia/Hong_Kong", "Asia/Tokyo", "Asia/Seoul"

@@ -8,9 +8,10 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from strand.bench.streams import all_at_once, market_day, numbered, paced, squeezed, with_hot_symbol
 from strand.bench.ways import Job, WayName, run, static_homes
 from strand.binding import lab as routes
@@ -58,6 +59,7 @@ def plain(
 
 
 @pytest.mark.parametrize("way", get_args(WayName))
+@settings(max_examples=examples(50))
 @given(
     count=st.integers(1, 1500), symbols=st.integers(1, 40), workers=st.integers(1, 5), seed=st.integers(0, 2**32 - 1),
     dear_every=st.integers(0, 3), batch=st.sampled_from([1, 7, 64, 4096]),

@@ -15,11 +15,9 @@ from typing import Any
 import httpx2 as httpx
 import numpy as np
 import pytest
-import schemathesis
 from fastapi import FastAPI
 from http_server import MOST_S, Served, serving, wait_for
 from hypothesis import HealthCheck, given, settings
-from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -549,6 +547,7 @@ def test_what_a_handler_returns_or_raises_is_answered_alike_with_and_without_a_s
         assert (scheduler.statistics().ended["done"], scheduler.statistics().ended["failed"]) == (7, 2)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("with_scheduler", [False, True])
 @pytest.mark.parametrize("kind", ["def", "async", "async with a key"])
 def test_a_handler_that_exits_or_is_cancelled_is_answered_by_500_which_is_counted(
@@ -787,6 +786,9 @@ _DOCUMENT: dict[str, Any] = {
 def test_no_generated_request_to_the_routes_of_an_application_gets_another_status_than_documented(
     with_scheduler: bool,
 ) -> None:
+    import schemathesis  # takes a second
+    from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+
     schema = schemathesis.openapi.from_dict(_DOCUMENT)
     with strand.Scheduler(2) as scheduler:
         app = App(scheduler if with_scheduler else None, AppOptions(max_body_bytes=100, max_accepted=5))

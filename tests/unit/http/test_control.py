@@ -15,10 +15,8 @@ from typing import Any
 import httpx2 as httpx
 import numpy as np
 import pytest
-import schemathesis
 from http_server import MOST_S, serving, wait_for
 from hypothesis import HealthCheck, given, settings
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
 import strand
@@ -390,6 +388,9 @@ def test_each_operation_refuses_strangers_pages_bodies_and_hosts_as_its_document
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_no_request_that_the_openapi_document_allows_or_forbids_is_answered_otherwise_than_it_says(token: str) -> None:
+    import schemathesis  # takes a second
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
     strand.task(lambda *args, **kwargs: len(args), name="n")
     dispatcher = strand.Dispatcher(["A"], "count", policy=strand.Levels())
     with dispatcher, serving(Control(token, dispatcher=dispatcher)) as served:
@@ -402,7 +403,7 @@ def test_no_request_that_the_openapi_document_allows_or_forbids_is_answered_othe
             if operation.path == "/events":  # it never ends
                 continue
 
-            @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+            @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), database=None)
             @given(case=operation.as_strategy())
             def tries(case: Any) -> None:
                 nonlocal tried
@@ -411,4 +412,4 @@ def test_no_request_that_the_openapi_document_allows_or_forbids_is_answered_othe
                 case.call_and_validate(headers=BEARER, timeout=MOST_S, excluded_checks=[positive_data_acceptance])
 
             tries()
-    assert tried > 200
+    assert tried > 100

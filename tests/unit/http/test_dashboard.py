@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from http_server import MOST_S, serving, wait_for
 from starlette.testclient import TestClient
+from warm_python import run_warm
 
 import strand
 from strand.alerts import Alerts, Rule
@@ -405,8 +406,7 @@ def test_a_run_of_another_process_is_shown() -> None:
     ],
 )
 def test_options_that_do_not_go_together_are_named(words: tuple[str, ...], said: str) -> None:
-    line = [sys.executable, "-m", "strand", "dashboard", *words]
-    ran = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    ran = run_warm("-m", "strand", "dashboard", *words)
     assert (ran.returncode, said in ran.stderr) == (2, True), ran.stderr
 
 

@@ -115,6 +115,7 @@ def test_an_interrupt_of_a_replay_leaves_each_output_with_the_records_of_its_tic
     )
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("apart", ["one", "two in a row"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_interrupt_of_a_merge_of_packed_files_leaves_no_thread_and_whole_outputs(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import threading
-import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -151,30 +149,6 @@ def test_a_replay_goes_on_where_another_was_left_off(sample: Any) -> None:
     np.testing.assert_array_equal(
         first.rows.array["ticks"] + rest.rows.array["ticks"], np.bincount(sample[0]["instrument_id"], minlength=65536)
     )
-
-
-def test_recorded_lean_ticks_leave_the_rows_of_zipfile_and_numpy(shared_data: Path) -> None:
-    pytest.importorskip("pyarrow")
-    paths = sorted((shared_data / "lean").glob("*.zip"))
-    ticks: dict[str, int] = defaultdict(int)
-    trades: dict[str, Any] = {}
-    for path in paths:
-        with zipfile.ZipFile(path) as archive:
-            (name,) = archive.namelist()
-            symbol = name.split("_")[1].upper()
-            columns = np.loadtxt(io.BytesIO(archive.read(name)), np.int64, delimiter=",", usecols=range(3), unpack=True)
-            ticks[symbol] += columns.shape[1]
-            if "_Trade_" in name:
-                trades[symbol] = columns[1:]
-    result = strand.replay(paths, "count")
-    assert result.ticks == sum(ticks.values()) == 2_845_943
-    for symbol, count in ticks.items():
-        row = result.rows[symbol]
-        assert row["ticks"] == count
-        prices, sizes = trades[symbol]
-        assert row["trades"] == len(prices)
-        assert row["volume"] == sizes.sum()
-        assert row["last_price"] == prices[-1] * 100_000
 
 
 def test_the_recorded_itch_file_leaves_the_rows_of_an_independent_decoder(shared_data: Path) -> None:

@@ -71,6 +71,7 @@ class Case(Interrupted):
 EXPECTED = [6, 6, 18, 18]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_interrupts_at_points_of_a_sweep_leave_a_data_set_that_the_same_call_completes(

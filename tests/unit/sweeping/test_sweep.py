@@ -190,6 +190,7 @@ def test_the_fingerprint_of_a_set_is_that_of_a_replay(tmp_path: Path) -> None:
     assert found.runs[0].fingerprint != found.runs[1].fingerprint
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize(
     ("handler", "before"),

@@ -199,6 +199,7 @@ def test_the_command_takes_a_profile_and_shows_what_was_skipped(tmp_path: Path) 
     assert isinstance(run.exception, FormatError)
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", [True, False])
 def test_one_core_reads_what_several_do_whatever_the_chunks_cut(

@@ -230,6 +230,7 @@ def test_a_table_rolls_once_where_a_name_stands_for_two_instruments_on_a_day(tmp
         assert np.flatnonzero(is_clear(feed.to_numpy())).tolist() == [1, 24]
 
 
+@pytest.mark.cells(1)
 @pytest.mark.parametrize("dialect", ["csv", "parquet"])
 @pytest.mark.parametrize("batch_ticks", [1, 3, 1000])
 @pytest.mark.parametrize("make", [mbo, of_head(0x01, 1)], ids=["mbo", "mbp-1"])

@@ -252,7 +252,7 @@ def test_an_arrow_file_without_its_stream_that_is_damaged_loses_no_row_silently(
     sound = path.read_bytes()
     index = len(sound) - 10 - int.from_bytes(sound[-10:-6], "little")
     ended = 0
-    for at in [*range(16, index, 7), *range(index, len(sound))]:
+    for at in [*range(16, index, 14), *range(index, len(sound), 2)]:
         for bit in range(at % one_in(4), 8, one_in(4)):  # two of each byte, others of the next one
             write_anew(path, sound[:at] + bytes([sound[at] ^ 1 << bit]) + sound[at + 1 :])
             try:
@@ -262,7 +262,7 @@ def test_an_arrow_file_without_its_stream_that_is_damaged_loses_no_row_silently(
                 continue
             ended += error is not None
             assert error is not None or len(ticks) == 30, (at, bit)
-    assert ended > 500 // one_in(4)
+    assert ended > 250 // one_in(4)
 
 
 @pytest.mark.parametrize("kept", [8, 9, 11, 15])

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, Unpack
 
 import numpy as np
@@ -431,6 +432,7 @@ class JoinedFeed(BaseFeed):
         """The recording, and what it got while the line had not begun where it ended."""
         while True:
             fault: FeedError | None = None
+            sizes = self._sizes()
             try:
                 for batch in batches_from(self.recorded, self._recorded_ticks):
                     self.passed_ns = passed_ns(self.recorded)
@@ -449,12 +451,22 @@ class JoinedFeed(BaseFeed):
                     self._ahead, self.passed_ns = taken
                 yield empty(0)
             self.passed_ns = None
-            if self._stopped or self._by != "line" or self._meets() or self._patience() <= 0:
-                if fault is not None and not self._arrivals.first and not self._stopped:
-                    raise fault
-                return
-            time.sleep(_LOOK_S)
-            yield empty(0)
+            while True:
+                if self._stopped or self._by != "line" or self._meets() or self._patience() <= 0:
+                    if fault is not None and not self._arrivals.first and not self._stopped:
+                        raise fault
+                    return
+                time.sleep(_LOOK_S)
+                yield empty(0)
+                if not sizes or self._sizes() != sizes:
+                    break
+
+    def _sizes(self) -> list[int]:
+        """The sizes of the recording's files, by which it is read again only when it has grown; empty if it is none."""
+        try:
+            return [Path(path).stat().st_size for path in files_read(self.recorded)]
+        except OSError:
+            return []
 
     def _meets(self) -> bool:
         """Tells whether the line began no later than the recording ended."""

@@ -407,6 +407,33 @@ def test_a_gap_between_the_recording_and_the_line_is_reported_or_an_error_behind
     assert feed.report()["gaps"] == [(21, 31)]
 
 
+def test_a_recording_is_read_again_only_when_it_has_grown(tmp_path: Path) -> None:
+    recorded(tmp_path / "whole.itch50", [(0, 1, 40)])
+    data, path, looks = (tmp_path / "whole.itch50").read_bytes(), tmp_path / "day.itch50", 0
+
+    class Counted(OneOff):
+        @property
+        def reads(self) -> list[str]:
+            return [str(path)]
+
+        def batches(self) -> Iterator[TickBatch]:
+            nonlocal looks
+            looks += 1
+            yield from super().batches()
+
+    path.write_bytes(data[: len(data) // 2])
+    feed = join(Counted(path, 0), Line([(0, 41, 20)], 61), by="line", wait_s=60)
+    empties, found = 0, []
+    for batch in feed:
+        found += batch["order_id"].tolist()
+        empties += bool(found) and not len(batch)
+        if empties == 20:
+            path.write_bytes(data)
+    feed.close()
+    assert found == [n for n in range(1, 61) if makes_a_tick(n)]
+    assert looks == 2
+
+
 def test_files_of_another_day_than_the_line_are_refused(tmp_path: Path) -> None:
     recorded(tmp_path / "day.itch50", [(0, 1, 20)])
     with pytest.raises(

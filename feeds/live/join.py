@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from strand.background import Background
 from strand.binding.merge import UNMAPPED
+from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, GapError, TruncatedFeedError
 from strand.feeds.base import (
     BaseFeed,
@@ -55,6 +56,8 @@ _LEAST_FILE: Final = 1 << 26
 _LOOK_S: Final = 0.02
 #: How long an empty batch takes to come where nothing happens, s.
 _SLICE_S: Final = 0.1
+#: The most by which the clocks of a recorder and of a line's receiver differ, ns.
+_SKEW_NS: Final = 5_000_000_000
 #: Ranges of ticks' numbers beyond which they are none of a line.
 _MOST_RANGES: Final = 100_000
 
@@ -95,6 +98,7 @@ class _Arrivals:
         arrived, taken: The number of ticks that have come, and of those that were taken.
         most_bytes: The most bytes that have waited.
         is_over, error: Whether the live feed has ended, and by which error.
+        asks, numbers: Whether the line's numbers are wanted, and what they were some time after that, or at the end.
     """
 
     def __init__(self, live: Feed, info: FeedInfo, memory_bytes: int, disk_bytes: int, *, notes: bool) -> None:
@@ -104,8 +108,9 @@ class _Arrivals:
         self.info = info
         self.symbols: list[str] = []
         self.first = self.reached = self.most_bytes = self.arrived = self.taken = 0
-        self.is_over = False
+        self.is_over = self.asks = False
         self.error: BaseException | None = None
+        self.numbers: LineNumbers | None = None
         self.seen = _Seen(live.info.path)
         self._named = np.zeros(1, np.bool_)
         self.bell = Bell()
@@ -182,13 +187,23 @@ class _Arrivals:
     # in its thread
 
     def _receive(self, _: bool) -> bool:
-        for batch in self.live.batches():
-            if len(batch):
-                self._learn(batch["instrument_id"])
-                self._add(batch)
-            elif (passed := passed_ns(self.live)) is not None:
-                self._add_time(passed)
+        try:
+            for batch in self.live.batches():
+                if len(batch):
+                    self._learn(batch["instrument_id"])
+                    self._add(batch)
+                elif (passed := passed_ns(self.live)) is not None:
+                    self._add_time(passed)
+                if self.asks:
+                    self._tell_numbers()
+        finally:
+            self._tell_numbers()
         return False
+
+    def _tell_numbers(self) -> None:
+        """Tells the line's numbers, once: this thread alone may ask a receiver for them."""
+        self.asks = False
+        self.numbers = self.numbers or line_numbers(self.live) or self.seen.numbers
 
     def _learn(self, ids: npt.NDArray[np.uint32]) -> None:
         """Notes the names of symbols: the feed's own table must not be read while it receives."""
@@ -271,8 +286,12 @@ class JoinedFeed(BaseFeed):
         #: Ranges in which the line had come no further, or had not begun, when the recording had gone on.
         self._unmet: list[Range] = [(0, 0)]
         self._waits_until: float | None = None
-        #: By symbol, and kind where they have numbers of their own, the latest number; 0 where the line goes on.
+        #: By symbol, and kind where they have numbers of their own: the latest number, 0 where the line goes on; and
+        #: the latest one of the line.
         self._latest: npt.NDArray[np.int64] = np.zeros((1, KIND_STATUS + 1), np.int64)
+        self._of_line_latest = self._latest.copy()
+        #: The latest time of the recording's ticks, and how many times numbers have begun anew behind it.
+        self._recorded_ns, self._begun_anew = 0, 0
         self._symbol_gaps: list[tuple[str, int, int]] = []
         #: Ticks that were given, with the ticks of the line that were taken by then.
         self._marks: collections.deque[tuple[int, int]] = collections.deque()
@@ -344,14 +363,15 @@ class JoinedFeed(BaseFeed):
 
     def statistics(self) -> dict[str, int]:
         """The live feed's counts; ``recorded_ticks``, ``live_ticks`` and ``repeated_ticks`` (of the line, which the
-        recording had); ``gap_messages`` that neither had."""
+        recording had); ``gap_messages`` that neither had; ``begun_anew``: symbols and kinds of tick whose numbers fell
+        where the line goes on."""
         theirs = dict(self.live.statistics())
         missing = sum(end - first for first, end in self.gaps()) + sum(e - f for _, f, e in self._symbol_gaps)
         if self._by != "line":
             missing += theirs.get("gap_messages", 0)
         return {
             **theirs, "gap_messages": missing, "recorded_ticks": self._recorded_ticks, "live_ticks": self._live_ticks,
-            "repeated_ticks": self._repeated,
+            "repeated_ticks": self._repeated, "begun_anew": self._begun_anew,
         }  # fmt: skip
 
     def gaps(self) -> list[Range]:
@@ -361,12 +381,16 @@ class JoinedFeed(BaseFeed):
             return []
         recorded, live = self._numbers(), line_numbers(self.live) or self._arrivals.seen.numbers
         missing = [] if recorded is None else list(recorded.missing)
+        if live is not None and live.first and self._is_live:
+            begun = live.first if recorded is None else recorded.next
+            missing.append((begun, max(live.next, begun)))
+        return self._without_line(missing, live)
+
+    def _without_line(self, missing: list[Range], live: LineNumbers | None) -> list[Range]:
+        """Ranges of numbers without those that came of the line in time."""
         if live is None or not live.first:
             return missing
         end = live.next if self._is_live else min(live.next, self._last + 1)
-        if self._is_live:
-            begun = live.first if recorded is None else recorded.next
-            missing.append((begun, max(end, begun)))
         return _without(missing, _without([(live.first, end)], [*live.missing, *self._unmet]))
 
     def report(self) -> dict[str, Any]:
@@ -539,11 +563,14 @@ class JoinedFeed(BaseFeed):
     def _go_live(self) -> Iterator[TickBatch]:
         self._is_live = True
         joined = self._by != "line"
+        numbers = None if joined else self._numbers()
         while True:
+            numbers = self._tell_holes(numbers)
             if not len(self._ahead):
                 taken = self._arrivals.take()
                 if taken is None:
                     if self._arrivals.is_over and not self._arrivals.has_some:
+                        self._tell_holes(numbers)
                         return
                     if not self._arrivals.wait(lambda: self._arrivals.has_some, _SLICE_S):
                         yield empty(0)
@@ -564,6 +591,19 @@ class JoinedFeed(BaseFeed):
             if len(part):
                 self.passed_ns = None
                 yield from self._new_of_line(part)
+
+    def _tell_holes(self, recorded: LineNumbers | None) -> LineNumbers | None:
+        """Tells of messages within the recording that it and the line lack, once the line has come beyond it. Returns
+        the recording's numbers until then."""
+        if recorded is None:
+            return None
+        if (live := self._arrivals.numbers) is None:
+            self._arrivals.asks |= self._arrivals.reached >= recorded.next
+            return recorded
+        if holes := self._without_line(list(recorded.missing), live):
+            named = [f"{low:,} to {end - 1:,}" if end - low > 1 else f"{low:,}" for low, end in holes]
+            self._tell_gap(f"messages {listed(named)}", sum(end - low for low, end in holes), None)
+        return None
 
     def _look_at_gap(self, number: int) -> None:
         """Tells of messages between the recording and the line. Raises GapError."""
@@ -589,7 +629,7 @@ class JoinedFeed(BaseFeed):
         keys = None if self._by == "line" else self._keys(made)
         if keys is not None and (latest := self._latest[keys]).any():
             numbers = made["sequence"].astype(np.int64)
-            is_new = (numbers == 0) | (numbers > latest)
+            is_new = (numbers == 0) | (numbers > latest) | self._are_anew(made, keys, numbers)
             begins = np.flatnonzero(is_new & (latest > 0) & (numbers > 0))
             if len(begins):
                 first = np.full(self._latest.shape, len(made))
@@ -602,8 +642,11 @@ class JoinedFeed(BaseFeed):
                 if not last:
                     continue
                 self._latest[key] = 0  # from here on the line goes on by itself
-                if self._by == "symbol" and number > last + 1:
-                    name = self.symbols[int(made["instrument_id"][at])]
+                name = self.symbols[int(made["instrument_id"][at])]
+                if number <= last:
+                    self._begun_anew += 1
+                    GAP(text=f"{name}: numbers begin anew with {number:,}, behind {last:,}", symbol=name, missing=0)
+                elif self._by == "symbol" and number > last + 1:
                     self._symbol_gaps.append((name, last + 1, number))
                     self._tell_gap(f"{name}: messages {last + 1:,} to {number - 1:,}", number - last - 1, name)
             if not is_new.all():
@@ -614,6 +657,29 @@ class JoinedFeed(BaseFeed):
         if len(made):
             yield made
 
+    def _are_anew(
+        self, made: TickBatch, keys: tuple[npt.NDArray[Any], npt.NDArray[Any]], numbers: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Mask of the line's ticks that the recording cannot have, whatever their numbers: those of later events.
+
+        Times of receipt are of two clocks: there it is a much later one, or a number that falls within the line.
+        Without times, only the fall tells.
+        """
+        late_ns = made["ts_event"] - self._recorded_ns
+        key = np.ravel_multi_index(keys, self._latest.shape)
+        order = np.flatnonzero(numbers)
+        order = order[np.argsort(key[order], kind="stable")]
+        before = np.concatenate(([0], numbers[order[:-1]])) if len(order) else order
+        first = np.append(True, np.diff(key[order]) != 0)[: len(order)]
+        before[first] = self._of_line_latest[keys][order[first]]
+        falls = np.zeros(len(made), np.bool_)
+        falls[order] = numbers[order] < before
+        known = numbers > 0
+        self._of_line_latest[keys[0][known], keys[1][known]] = numbers[known]
+        own, timed = made["ts_event"] != made["ts_recv"], self._recorded_ns > 0
+        much_later = timed & (late_ns > _SKEW_NS)
+        return known & np.where(own & timed, late_ns > 0, much_later | (falls & (late_ns >= 0)))
+
     # ---- both
 
     def _keys(self, made: TickBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -622,12 +688,14 @@ class JoinedFeed(BaseFeed):
         kinds = made["kind"].astype(np.int64) if self._by == "rising" else np.zeros(len(made), np.int64)
         if (most := int(ids.max()) + 1) > len(self._latest):
             grown = np.zeros((max(most, 2 * len(self._latest)), KIND_STATUS + 1), np.int64)
-            grown[: len(self._latest)] = self._latest
-            self._latest = grown
+            more = grown.copy()
+            grown[: len(self._latest)], more[: len(self._latest)] = self._latest, self._of_line_latest
+            self._latest, self._of_line_latest = grown, more
         return ids, kinds
 
     def _note(self, made: TickBatch) -> None:
-        """Notes the latest numbers of the recording's ticks."""
+        """Notes the latest numbers and times of the recording's ticks."""
+        self._recorded_ns = max(self._recorded_ns, int(made["ts_event"].max()))
         keys, numbers = self._keys(made), made["sequence"].astype(np.int64)
         known = numbers > 0
         self._latest[keys[0][known], keys[1][known]] = numbers[known]

@@ -185,6 +185,12 @@ _OF_FEEDS: Final = (
         "twice are left out",
     ),
     _Counter(
+        "begun_anew",
+        "numbers begun anew",
+        "see what lies between the recording and the line: the numbers of these symbols fell there, and do not tell "
+        "what is missing, nor within 5 s what came twice",
+    ),
+    _Counter(
         "stale_books",
         "stale books",
         "request a snapshot after each break of a connection and each gap: until one comes, levels that went meanwhile "

@@ -407,6 +407,24 @@ def test_a_gap_between_the_recording_and_the_line_is_reported_or_an_error_behind
     assert feed.report()["gaps"] == [(21, 31)]
 
 
+def test_holes_that_the_line_had_neither_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "day.itch50"
+    # The line brings 16, which the recording lacks, and comes too late for 5; both lack 9, 11 and 12.
+    recorded(path, [(0, 1, 4), (0, 6, 3), (0, 10, 1), (0, 13, 3), (0, 17, 14)])
+    line = Line([(0, 7, 2), (0, 10, 1), (0, 13, 20), (0, 36, 5)], 41)
+    with join(open_feed(path, date=DATE), line, wait_s=60) as feed:
+        batches = iter(feed)
+        next(batches)
+        line.has_begun.wait(60)
+        found = [int(n) for batch in batches for n in batch["order_id"]]
+    lost = {5, 9, 11, 12, 33, 34, 35}
+    assert found == [n for n in range(1, 41) if makes_a_tick(n) and n not in lost]
+    assert joined_ranges(feed.gaps()) == ranges(lost)
+    (told,) = [record for record in caplog.records if getattr(record, "event", None) == "feed.gap"]
+    assert told.getMessage() == "gap: messages 5, 9, 11 to 12 are neither in the recording nor on the line"
+    assert (told.missing, told.symbol) == (4, None)
+
+
 def test_a_recording_is_read_again_only_when_it_has_grown(tmp_path: Path) -> None:
     recorded(tmp_path / "whole.itch50", [(0, 1, 40)])
     data, path, looks = (tmp_path / "whole.itch50").read_bytes(), tmp_path / "day.itch50", 0
@@ -640,6 +658,54 @@ def test_numbers_that_begin_anew_behind_the_change_over_are_given() -> None:
     with join(OfSymbols(numbered([(0, KIND_TRADE, 6), (0, KIND_TRADE, 7)]), ["A"]), live) as feed:
         assert [n for batch in feed for n in batch["sequence"].tolist()] == [6, 7, 8, 1, 2]
     assert feed.statistics()["repeated_ticks"] == 2
+
+
+def timed(entries: list[tuple[int, int]], *, received: int | None) -> Any:
+    """Trades of one symbol, by number and time; ``received``: how much later they came. None: nobody says when."""
+    made = numbered([(0, KIND_TRADE, n) for n, _ in entries])
+    made["ts_event"] = [time for _, time in entries]
+    made["ts_recv"] = made["ts_event"] + (0 if received is None else received)
+    return made
+
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize("by", ["rising", "symbol"])
+@pytest.mark.parametrize(
+    ("theirs", "received", "given"),
+    [
+        # It began anew before the line was heard: the venue's times tell, or those of receipt that are much later.
+        ([(1, 110), (2, 111), (3, 112)], 1, [1, 2, 3]),
+        ([(1, 110), (2, 111), (3, 112)], None, [1, 2, 3]),
+        # And while the line was heard: the number falls within it.
+        ([(8, 99), (9, 100), (1, 101), (2, 102)], 1, [1, 2]),
+        ([(8, 99), (9, 101), (1, 102), (2, 103)], None, [1, 2]),
+        # A venue sends the latest trades again: the recording has them.
+        ([(8, 99), (9, 100), (8, 99), (9, 100), (10, 101)], 1, [10]),
+        # The line's clock is behind the recorder's, or before it.
+        ([(8, 101), (9, 102), (10, 103)], None, [10]),
+        ([(8, 97), (9, 98), (10, 99)], None, [10]),
+    ],
+)
+def test_numbers_that_begin_anew_before_the_change_over_are_given_and_told(
+    by: Any, theirs: list[tuple[int, int]], received: int | None, given: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = timed([(n, (91 + n) * S) for n in range(1, 10)], received=received)
+    live = OfSymbols(timed([(n, time * S) for n, time in theirs], received=received), ["A"])
+    with join(OfSymbols(mine, ["A"]), live, by=by) as feed:
+        assert [n for batch in feed for n in batch["sequence"].tolist()] == [*range(1, 10), *given]
+    assert feed.statistics()["repeated_ticks"] == len(theirs) - len(given)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == (["gap: A: numbers begin anew with 1, behind 9"] if given[0] == 1 else [])
+    assert feed.statistics()["begun_anew"] == len(told)
+
+
+def test_a_run_warns_of_numbers_that_begin_anew_behind_its_recording() -> None:
+    mine, theirs = timed([(7, S), (8, 2 * S)], received=1), timed([(1, 3 * S), (2, 4 * S)], received=1)
+    result = strand.replay(join(OfSymbols(mine, ["A"]), OfSymbols(theirs, ["A"])), "count", workers=0)
+    assert result.ticks == 4
+    assert {warning.kind: warning.count for warning in result.warnings}["numbers begun anew"] == 1
 
 
 @pytest.mark.parametrize("by", ["rising", "symbol"])

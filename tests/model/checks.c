@@ -1393,6 +1393,37 @@ static const char *merger_looks_for_timers(void) {
   return run_script(left_script);
 }
 
+static int asks_and_emits(const record *t, int64_t i, sd_context *ctx) {
+  const emission e = {t->nth, {0}};
+  if (t->key == 0) ctx->wake_at(ctx, 0, 15);
+  return sd_emit(ctx, 0, i, &e);
+}
+
+/* a is paused with a timer that is due. All records are final, and those of b are not out: they wait for the timer. */
+static void beside_script(void *unused, unsigned fiber) {
+  uint32_t participant = enter();
+  sd_outputs_tick_bytes(W.d, 4);
+  W.time = 10;
+  publish(participant, "a");
+  sd_help(W.d, participant);
+  sd_dispatcher_hold(W.d, 0, SD_PAUSED);
+  W.time = 20;
+  publish(participant, "bbb");
+  while (sd_help(W.d, participant)) {
+  }
+  for (int i = 0; i < 3; i++) take(SD_FINAL_LIVE, 4);
+  expect(W.d->outputs->frontier == 4 && sd_outputs_below(W.d) == 1, "no record waits for a timer: nothing is tried");
+  expect(W.d->outputs->beside == 3 * 4, "what the caller keeps for records that wait for a timer does not count");
+}
+
+static const char *counts_what_waits_for_timers(void) {
+  sd_config c = usual(2, 1, 1);
+  c.sizes.has_positions = 1;
+  make(&c, NATIVE, 1, sizeof(emission));
+  W.each = asks_and_emits;
+  return run_script(beside_script);
+}
+
 static int asks_if_a(const record *t, int64_t i, sd_context *ctx) {
   if (t->key == 0) ctx->wake_at(ctx, 0, 1);
   return 0;
@@ -2717,6 +2748,7 @@ static const struct check {
     {"merges-all-of-a-tick", merges_all_of_a_tick, 200},
     {"merges-what-the-end-emits", merges_what_the_end_emits, 1},
     {"merger-looks-for-timers", merger_looks_for_timers, 1},
+    {"counts-what-waits-for-timers", counts_what_waits_for_timers, 1},
     {"endless-timers-leave-others-their-turn", endless_timers_leave_others_their_turn, 1000},
     {"records-keep-their-place-among-timers", records_keep_their_place_among_timers, 16000},
     {"time-moves-beside-publishers", time_moves_beside_publishers, 2000},

@@ -634,12 +634,14 @@ class KafkaFeed(BaseFeed):
         if messages and self._is_down:
             self._note("connected", f"to {self._servers}")
         message = self._kafka.Message
-        kept = (message.value, message.key, message.offset, *([] if self._json is None else [message.timestamp]))
+        kept = [(message.value, object), (message.key, object), (message.offset, np.int64)]
+        if self._json is not None:
+            kept.append((message.timestamp, object))
         found: list[tuple[Place, Columns]] = []
         for place, run in runs(message, messages):
             # It may be another member's by now, or behind the end.
             if place in self._partitions and (given := self._partitions.received(place, run)):
-                found.append((place, [list(map(get, given)) for get in kept]))
+                found.append((place, [np.fromiter(map(get, given), dtype, len(given)) for get, dtype in kept]))
         for each in errors:
             self._told_of(each)
         return found
@@ -710,7 +712,8 @@ class KafkaFeed(BaseFeed):
     def _ticks_of(self, messages: Messages) -> TickBatch:
         """The ticks of messages, up to the first one that cannot be used. Notes the offsets behind them."""
         options, faults = self._options, dict[int, FeedError]()
-        places, of, (values, keys, offsets, *stamps) = messages
+        places, of, columns = messages
+        values, keys, offsets, *stamps = [column.tolist() for column in columns]
         if None in values:
             self._counts["tombstones"] += values.count(None)
         if self._json is None:

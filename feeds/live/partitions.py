@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import ne
@@ -17,8 +16,8 @@ __all__ = ["Columns", "Messages", "Partitions", "Place", "by_topic", "listed", "
 
 #: A topic and a partition of it.
 Place = tuple[str, int]
-#: What is known of each message: lists of values, of keys, of offsets, and what else the feed reads.
-Columns = Sequence[list[Any]]
+#: What is known of each message: values, keys, offsets, and what else the feed reads, each of shape (n,).
+Columns = Sequence[npt.NDArray[Any]]
 #: Times of messages, ns, shape (n,).
 Times = npt.NDArray[np.int64]
 #: The time of a message that has none: it follows the one before it.
@@ -32,7 +31,7 @@ _OVERHEAD: Final = 300
 _AHEAD_BYTES: Final = 32 << 20
 
 
-def times_of(values: Sequence[bytes | None]) -> Times:
+def times_of(values: Iterable[bytes | None]) -> Times:
     """The ``ts_recv`` of the first record of each message, ns; -1 for a message that is no record."""
     size = TICK.itemsize
     heads = [value[:size] if value and not len(value) % size else _NO_RECORD for value in values]
@@ -82,26 +81,24 @@ class _Partition:
         self.is_at_end = self.is_overtaken = self.is_paused = False
         #: What waits, and the times, which never fall.
         self.columns: Columns = ()
-        self.times: list[int] = []
+        self.times: Times = np.zeros(0, np.int64)
         self.latest = _NO_TIME
         self.n_bytes = 0
 
     def add(self, columns: Columns, times: Times) -> None:
         if not len(times):
             return
-        for column, more in zip(self.columns, columns, strict=True) if self.times else ():
-            column += more
-        if not self.times:
-            self.columns = columns
-        self.times += np.maximum.accumulate(np.maximum(times, self.latest)).tolist()
-        self.latest = self.times[-1]
-        self.n_bytes += sum(map(len, filter(None, columns[0]))) + _OVERHEAD * len(times)
+        if len(self.times):
+            columns = [np.concatenate(both) for both in zip(self.columns, columns, strict=True)]
+        self.columns = columns
+        rising = np.maximum.accumulate(np.maximum(times, self.latest))
+        self.times, self.latest = np.concatenate((self.times, rising)), int(rising[-1])
+        self.n_bytes += sum(map(len, filter(None, columns[0][-len(times) :]))) + _OVERHEAD * len(times)
 
     def drop(self, n: int) -> None:
         """Drops the first ``n`` messages, whose sizes count as those of the others."""
         self.n_bytes -= self.n_bytes * n // max(len(self.times), 1)
-        for column in (self.times, *self.columns):
-            del column[:n]
+        self.times, self.columns = self.times[n:], [column[n:] for column in self.columns]
 
     def may_bring(self, place: Place, newest: Callable[[Place], int]) -> bool:
         """Tells whether there may be messages that were not received yet."""
@@ -143,12 +140,12 @@ class Partitions:
     @property
     def is_waiting(self) -> bool:
         """Tells whether there are messages that wait."""
-        return any(each.times for each in self._of.values())
+        return any(len(each.times) for each in self._of.values())
 
     @property
     def are_ended(self) -> bool:
         """Tells whether all that was to be read is read, and given."""
-        return all(each.is_ended and not each.times for each in self._of.values())
+        return all(each.is_ended and not len(each.times) for each in self._of.values())
 
     def offset(self, place: Place) -> int | None:
         """The offset behind what was received of a partition; None: nobody knows it."""
@@ -174,7 +171,7 @@ class Partitions:
     def skip(self, place: Place, offset: int) -> bool:
         """Goes on at another offset. Returns whether nothing of the partition waits."""
         self._of[place].read = offset
-        return not self._of[place].times
+        return not len(self._of[place].times)
 
     def keep(self, place: Place, columns: Columns, times: Times) -> None:
         """Lets messages of a partition wait. ``times``: in ns; a negative one is that of the message before."""
@@ -191,37 +188,36 @@ class Partitions:
         bound: tuple[int, Place] | None = None
         for place, each in self._of.items() if waits else ():
             if each.may_bring(place, self._newest):
-                if not each.times:
+                if not len(each.times):
                     return None
-                last = each.times[-1], place
+                last = int(each.times[-1]), place
                 bound = last if bound is None else min(bound, last)
         places, parts, sizes = [], [], []
         for place, each in sorted(self._of.items()):
             n = len(each.times)
             if bound is not None:
-                n = (bisect_right if place <= bound[1] else bisect_left)(each.times, bound[0])
+                n = int(np.searchsorted(each.times, bound[0], "right" if place <= bound[1] else "left"))
             if n := min(n, most):
                 places.append(place)
                 parts.append(each)
                 sizes.append(n)
         if not places:
             return None
-        of = np.repeat(np.arange(len(places)), sizes)
-        order = np.argsort(
-            np.concatenate([each.times[:n] for each, n in zip(parts, sizes, strict=True)]), kind="stable"
-        )
-        of, at = of[order[:most]], order[:most].tolist()
-        taken = [
-            [item for column, n in zip(columns, sizes, strict=True) for item in column[:n]]
-            for columns in zip(*[each.columns for each in parts], strict=True)
+        times, *columns = [
+            np.concatenate([column[:n] for column, n in zip(parts_of, sizes, strict=True)])
+            for parts_of in zip(*[(each.times, *each.columns) for each in parts], strict=True)
         ]
+        order = np.argsort(times, kind="stable")[:most]
+        of = np.repeat(np.arange(len(places)), sizes)[order]
         for each, n in zip(parts, np.bincount(of, minlength=len(parts)).tolist(), strict=True):
             each.drop(n)
-        return Messages(places, of, [list(map(column.__getitem__, at)) for column in taken])
+        return Messages(places, of, [column[order] for column in columns])
 
     def overtake(self) -> list[Place]:
         """Lets the others go on without the partitions that bring nothing, and returns these."""
-        late = [place for place, each in self._of.items() if not each.times and each.may_bring(place, self._newest)]
+        late = [
+            place for place, each in self._of.items() if not len(each.times) and each.may_bring(place, self._newest)
+        ]
         for place in late:
             self._of[place].is_overtaken = True
         return late

@@ -152,19 +152,21 @@ def arrow_column(column: Any) -> Column:
     if getattr(kinds, "is_string_view", lambda _: False)(kind):
         column = column.cast(pa.string())
         kind = column.type
-    if any(is_kind(kind) for is_kind in (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_dictionary)):
+    of = kind.value_type if kinds.is_dictionary(kind) else kind
+    if any(is_kind(of) for is_kind in (kinds.is_string, kinds.is_large_string, kinds.is_binary)):
         return made("text", none, words=lambda: _words(column))
-    return made("other", none)
+    return made("other", none) if of is kind else arrow_column(column.dictionary_decode())
 
 
 def _from_decimals(column: Any, power: int) -> Units:
-    filled = column.fill_null(Decimal(0)) if column.null_count else column
-    if filled.type.scale >= 0:
-        words = np.frombuffer(filled.buffers()[1], np.int64, 2 * len(filled), 16 * filled.offset).reshape(-1, 2)
-        low, high = np.ascontiguousarray(words[:, 0]), words[:, 1]
+    """The units of decimals of 128 bits; 0 for a null."""
+    none, data = nulls_of(column), column.buffers()[1]
+    if column.type.scale >= 0 and data is not None:
+        words = np.frombuffer(data, np.int64, 2 * len(column), 16 * column.offset).reshape(-1, 2)
+        low, high = (words[:, half] if none is None else np.where(none, 0, words[:, half]) for half in (0, 1))
         if (high == low >> 63).all():
-            return integer_units(low, power - filled.type.scale)
-    return decimal_units(np.array([str(value) for value in filled.to_pylist()]), power)
+            return integer_units(np.ascontiguousarray(low), power - column.type.scale)
+    return decimal_units(np.array([str(value or 0) for value in column.to_pylist()]), power)
 
 
 def _words(column: Any) -> tuple[Array, list[Any]]:

@@ -303,3 +303,29 @@ def test_numbers_as_text_may_lie_in_a_dictionary_with_more_than_rows_use(tmp_pat
     assert error is None
     assert ticks["price"].tolist() == [2_500_000_000, 1_500_000_000, 2_500_000_000, UNDEF_PRICE]
     assert ticks["ts_event"].tolist() == [7000 * 10**9] * 2 + [8000 * 10**9] * 2
+
+
+@pytest.mark.parametrize(
+    ("prices", "expected"),
+    [
+        (pa.array([219.2, None, 1.1], pa.float32()), [219_200_000_000, UNDEF_PRICE, 1_100_000_000]),
+        (pa.array(np.array([206.75, 0.1, 7], np.float16)), [206_800_000_000, 100_000_000, 7 * 10**9]),
+        (pa.array([7, None, 9], pa.uint8()), [7 * 10**9, UNDEF_PRICE, 9 * 10**9]),
+        (
+            pa.array([Decimal("3E2"), None, Decimal("7E2")], pa.decimal128(38, -2)),
+            [300 * 10**9, UNDEF_PRICE, 700 * 10**9],
+        ),
+        (pa.array([Decimal("1.5"), None, Decimal(2)], pa.decimal128(38, 30)), [1_500_000_000, UNDEF_PRICE, 2 * 10**9]),
+    ],
+)
+def test_numbers_mean_the_same_in_a_dictionary_beside_nulls_and_in_a_part_of_a_column(
+    tmp_path: Path, prices: Any, expected: list[int]
+) -> None:
+    numbers = pa.concat_arrays([prices[1:], prices])[2:]
+    times = pa.array([T0 // 10**6] * 3, pa.timestamp("ms", "UTC"))
+    for one, when in ((numbers, times), (numbers.dictionary_encode(), times.dictionary_encode())):
+        path = arrow(tmp_path, table(3, price=one, timestamp=when))
+        ticks, error = read(ParquetFeed(path, nulls="undefined"))
+        assert error is None
+        assert ticks["price"].tolist() == expected
+        assert ticks["ts_event"].tolist() == [T0] * 3

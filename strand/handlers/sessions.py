@@ -255,6 +255,8 @@ def _weekdays(text: str) -> frozenset[int]:
 
 def _date(name: str, day: dt.date | str) -> dt.date:
     try:
+        if isinstance(day, dt.datetime):
+            return day.date()
         return day if isinstance(day, dt.date) else dt.date.fromisoformat(day)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(name, f"{day!r} is not a date like 2026-12-25") from error

@@ -300,6 +300,20 @@ def test_days_holidays_and_early_closes_are_kept() -> None:
     assert int(third[0, 1]) == utc(dt.date(2025, 7, 3), 13, 0, "America/New_York")
 
 
+def test_dates_of_sessions_may_be_datetimes() -> None:
+    """Those of pandas are."""
+    holiday, half = dt.date(2025, 7, 4), dt.date(2025, 7, 3)
+    midnight = dt.time()
+    tables = [
+        Sessions.daily("09:30-16:00", "America/New_York", holidays=[free], closes={early: "13:00"}).table.tolist()
+        for free, early in (
+            (holiday, half),
+            (dt.datetime.combine(holiday, midnight), dt.datetime.combine(half, midnight)),
+        )
+    ]
+    assert tables[0] == tables[1]
+
+
 @pytest.mark.parametrize(
     ("day", "offset"), [("2026-03-06", 5), ("2026-03-09", 4), ("2026-10-30", 4), ("2026-11-02", 5)]
 )

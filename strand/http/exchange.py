@@ -238,6 +238,8 @@ class Exchange:
     def _end(self) -> None:
         task = self.task
         assert task is not None
+        if self._timer is not None and self._timer.when() <= self._calls.loop.time():
+            self._give_up(Late())  # a loop that was busy takes the reply before the timer
         if not self.reply.done():
             self.reply.set_result(task)
         elif task.attempts:

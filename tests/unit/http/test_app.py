@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -203,6 +204,37 @@ def test_a_deadline_that_passes_answers_504_while_the_request_waits_and_while_it
             wait_for(lambda: app.statistics().dropped)
     assert ran == []
     assert scheduler.statistics().ended == dict.fromkeys(scheduler.statistics().ended, 0) | {"done": 2, "expired": 1}
+
+
+def test_a_reply_that_comes_after_the_deadline_of_a_busy_loop_is_504() -> None:
+    """Both wait for the loop then, and it would take the reply first."""
+    found: list[asyncio.AbstractEventLoop] = []
+
+    async def tell(request: Request) -> None:
+        found.append(asyncio.get_running_loop())
+
+    def late(request: Request) -> str:
+        held, let_go = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            held.set()
+            let_go.wait(MOST_S)
+
+        found[0].call_soon_threadsafe(hold)
+        assert held.wait(MOST_S)
+        time.sleep(1.5)
+        # The reply is there before the loop goes on.
+        threading.Timer(0.5, let_go.set).start()
+        return "too late"
+
+    with strand.Scheduler(workers=1) as scheduler:
+        app = App(scheduler)
+        app.get("/tell", scheduled=False)(tell)
+        app.get("/late", deadline="1s")(late)
+        with TestClient(app) as client:
+            client.get("/tell")
+            assert client.get("/late").status_code == 504
+            assert app.statistics().dropped == 1
 
 
 def test_the_task_of_a_client_that_goes_away_is_cancelled() -> None:

@@ -32,7 +32,8 @@ enum {
   SD_NO_HOME = 255
 };
 
-/* Where a record lies in its block, as its source counts, and its key. */
+/* Where a record lies in its block, as its source counts, and its key. Of two records, the later one has the greater place: by their places
+ * those that were kept back are put in order again. */
 typedef struct sd_block_entry {
   uint32_t place, key;
 } sd_block_entry;
@@ -72,9 +73,9 @@ typedef struct sd_block_source {
   uint32_t most;       /* records in a block, at most */
   uint32_t slot_bytes; /* memory that a block needs for itself */
   int64_t *counts;     /* per key: a run adds what it handled, or failed on; or NULL */
-  /* A place's `numbered_bits` bits from `numbered_at` on lead to an entry of block->numbers, and what lies from `added_at` on is added to
-   * it: the record's number in the block. */
-  uint32_t numbered_at, numbered_bits, added_at;
+  /* A place's bits from `numbered_at` on lead to an entry of block->numbers, and its lowest `added_bits` bits are added to it: the record's
+   * number in the block. */
+  uint32_t numbered_at, added_bits;
   /* Makes a block: `begin`, `end`, `odd` and its lists, which are empty. `exactly`: begins at block->begin, which is known; else the
    * source guesses. */
   void (*make)(void *self, uint64_t number, sd_block *block, int exactly, const uint8_t *home_of);
@@ -88,8 +89,7 @@ typedef struct sd_block_source {
 /* The number of a place's record in its block, from 0, in the order of the source. With positions. */
 static inline uint32_t sd_block_number(const sd_block_source *source, const sd_block *block, uint32_t place) {
   if (!block->numbers) return place;
-  const uint32_t mask = (UINT32_C(1) << source->numbered_bits) - 1;
-  return block->numbers[place >> source->numbered_at & mask] + (uint32_t)((uint64_t)place >> source->added_at);
+  return block->numbers[place >> source->numbered_at] + (place & ((UINT32_C(1) << source->added_bits) - 1));
 }
 
 /* What a run did. */

@@ -94,8 +94,7 @@ int sd_open_file_blocks(sd_file_part *part, const sd_block_format *format, uint6
                               .most = format->most,
                               .slot_bytes = (uint32_t)(part->numbers_at + numbers),
                               .numbered_at = format->record_at,
-                              .numbered_bits = format->record_bits,
-                              .added_at = format->tick_at,
+                              .added_bits = format->tick_bits,
                               .make = make,
                               .adopt = adopt,
                               .gather = format->gather};

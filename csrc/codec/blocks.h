@@ -47,9 +47,8 @@ typedef struct sd_block_format {
   uint32_t most;    /* ticks in a block, at most */
   uint32_t room;    /* bytes of a slot that it needs for itself, behind those of the file */
   uint32_t records; /* in a block, at most */
-  /* Of a tick's place: where the number of its record begins, and its bits, and where that of the tick among the record's; see
-   * sd_block_source. */
-  uint32_t record_at, record_bits, tick_at;
+  /* Of a tick's place: where the number of its record begins, and how many bits the tick's among the record's has; see sd_block_source. */
+  uint32_t record_at, tick_bits;
   /* Where a record may begin in p[0 .. size), with `behind` bytes after them; `size`: nowhere. */
   uint64_t (*find)(const sd_file_part *part, const uint8_t *p, uint64_t size);
   /* Walks over the records that begin in [p, stop), puts their ticks in lists, and notes them. The block is odd, and has no result, unless

@@ -530,7 +530,6 @@ int sd_open_files(sd_files_part *p, sd_block_source *source) {
                               .keys = (uint32_t)p->all.keys,
                               .most = p->most,
                               .slot_bytes = (uint32_t)at,
-                              .numbered_bits = 0,
                               .make = make,
                               .adopt = adopt,
                               .gather = gather};

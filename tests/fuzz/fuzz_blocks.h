@@ -1,5 +1,4 @@
-/* What the targets of files in blocks share: a reader that takes ticks in turn or in blocks, and what it has seen. A target defines
- * order_of(place), by which ticks of a block follow one another. */
+/* What the targets of files in blocks share: a reader that takes ticks in turn or in blocks, and what it has seen. */
 #pragma once
 
 #include <sys/mman.h>
@@ -70,8 +69,7 @@ static void gather_all(reader *r, const sd_block_source *source, const sd_file_p
   for (;;) {
     uint32_t next = HOMES;
     for (uint32_t h = 0; h < HOMES; h++)
-      if (at[h] < b->n[h] && (next == HOMES || order_of(entry[h][at[h]].place) < order_of(entry[next][at[next]].place)))
-        next = h;
+      if (at[h] < b->n[h] && (next == HOMES || entry[h][at[h]].place < entry[next][at[next]].place)) next = h;
     if (next == HOMES) break;
     REQUIRE(r->n < r->limit);
     REQUIRE(sd_block_number(source, b, entry[next][at[next]].place) == n++);

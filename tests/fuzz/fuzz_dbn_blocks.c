@@ -11,8 +11,6 @@
 
 #include "codec/dbn/dbn.h"
 
-static uint32_t order_of(uint32_t place) { return (place & AT_MASK) << 4 | place >> INDEX_AT; }
-
 #include "fuzz_blocks.h"
 
 /* A reader of the file, and what it has seen. */

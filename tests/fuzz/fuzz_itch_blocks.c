@@ -10,8 +10,6 @@
 
 #include "codec/itch/itch.h"
 
-static uint32_t order_of(uint32_t place) { return place & (BYTES - 1); }
-
 #include "fuzz_blocks.h"
 
 enum { MIN_FRAME = 14 };

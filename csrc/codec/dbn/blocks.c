@@ -21,17 +21,20 @@ enum {
   RECORDS_AHEAD = 16
 };
 
-/* A tick's place: where its record lies, in steps from the block's beginning; the record's number; and the tick's number of its record. */
+/* A tick's place, from the lowest bit on: the tick's number of its record; where the record lies, in steps from the block's beginning; and
+ * the record's number. */
 enum {
-  AT_BITS = SD_DBN_BLOCK_BITS - 2,
-  NUMBER_BITS = SD_DBN_BLOCK_BITS - 4,
-  INDEX_AT = AT_BITS + NUMBER_BITS,
-  AT_MASK = (1 << AT_BITS) - 1,
-  NUMBER_MASK = (1 << NUMBER_BITS) - 1
+  INDEX_BITS = 4,
+  INDEX_MASK = (1 << INDEX_BITS) - 1,
+  AT_MASK = (1 << (SD_DBN_BLOCK_BITS - 2)) - 1,
+  NUMBER_AT = INDEX_BITS + SD_DBN_BLOCK_BITS - 2
 };
 _Static_assert(BEHIND >= (int)SD_DBN_MAX_RECORD && BEHIND % SD_LINE == 0, "a block's last record fits");
-_Static_assert(SD_DBN_HEADER >= 1 << (SD_DBN_BLOCK_BITS - NUMBER_BITS), "a place has room for a record's number");
-_Static_assert(INDEX_AT + 4 <= 32 && SD_DBN_MAX_TICKS <= 16, "a place has room for a tick's number");
+_Static_assert(BYTES / SD_DBN_HEADER <= 1 << (32 - NUMBER_AT), "a place has room for a record's number");
+_Static_assert(SD_DBN_MAX_TICKS <= 1 << INDEX_BITS, "a place has room for a tick's number");
+
+/* Where the record of a place lies in the block. */
+static inline size_t place_at(uint32_t place) { return (place >> INDEX_BITS & AT_MASK) * (size_t)STEP; }
 
 /* The ticks that follow are of an instrument; `venue`: and the next quote is of this publisher, plus 1. */
 typedef struct claim {
@@ -134,7 +137,7 @@ static inline int take(walker *w, const uint8_t *p, uint32_t place) {
   if (has_doubts(p[1], ticks)) note_flags(w->own, ticks[0].flags);
   int is_part = note(w, k, p, ticks[0].ts_recv);
   for (uint32_t i = 0; i < n && is_part; i++)
-    is_part = add(w, place | i << INDEX_AT, k->span.key, ticks[i].kind, ticks[i].size == 0);
+    is_part = add(w, place | i, k->span.key, ticks[i].kind, ticks[i].size == 0);
   return is_part;
 }
 
@@ -155,7 +158,7 @@ static void walk(const sd_file_part *part, sd_block *b, const uint8_t *p, const 
     sd_prefetch(p + READ_AHEAD);
     const uint32_t size = sound(w.dbn, p);
     if (SD_UNLIKELY(!size)) return;
-    const uint32_t place = (uint32_t)(p - begin) / STEP | records << AT_BITS;
+    const uint32_t place = (uint32_t)(p - begin) / STEP << INDEX_BITS | records << NUMBER_AT;
     if (b->numbers) b->numbers[records] = (uint16_t)b->notes[SD_NOTE_TICKS];
     if (makes_ticks(p[1]) && SD_UNLIKELY(!take(&w, p, place))) return;
     own->counts[p[1]]++;
@@ -224,7 +227,7 @@ static uint32_t look(const sd_file_part *part, const uint8_t *p, int64_t *time) 
 static void times(const sd_file_part *part, const sd_block *b, const sd_block_entry *entry, uint32_t n, int64_t *to) {
   const uint8_t *const begin = b->bytes + (b->begin - b->start);
   (void)part;
-  for (uint32_t i = 0; i < n; i++) to[i] = tick_time(begin + (entry[i].place & AT_MASK) * (size_t)STEP);
+  for (uint32_t i = 0; i < n; i++) to[i] = tick_time(begin + place_at(entry[i].place));
 }
 
 static void gather(const void *self, const sd_block *b, const sd_block_entry *entry, uint32_t n, uint32_t left,
@@ -232,19 +235,19 @@ static void gather(const void *self, const sd_block *b, const sd_block_entry *en
   const sd_dbn *dbn = (const sd_dbn *)((const sd_file_part *)self)->decoder;
   const uint8_t *const begin = b->bytes + (b->begin - b->start);
   sd_tick *tick = (sd_tick *)(void *)to, ticks[SD_DBN_MAX_TICKS];
-  uint32_t made = UINT32_MAX; /* whose record's ticks these are */
+  size_t made = SIZE_MAX; /* whose record's ticks these are */
   for (uint32_t i = 0; i < n; i++, tick++) {
-    if (SD_LIKELY(i + RECORDS_AHEAD < left))
-      sd_prefetch(begin + (entry[i + RECORDS_AHEAD].place & AT_MASK) * (size_t)STEP);
-    const uint32_t place = entry[i].place, at = place & AT_MASK;
-    const uint8_t *p = begin + at * (size_t)STEP;
+    if (SD_LIKELY(i + RECORDS_AHEAD < left)) sd_prefetch(begin + place_at(entry[i + RECORDS_AHEAD].place));
+    const uint32_t place = entry[i].place;
+    const size_t at = place_at(place);
+    const uint8_t *p = begin + at;
     if (SD_LIKELY(p[1] == MBO)) {
       make_mbo(tick, p, entry[i].key);
       continue;
     }
-    if (made != at) make_ticks(dbn, ticks, p, entry[i].key, b->before + (place >> AT_BITS & NUMBER_MASK) + 1);
+    if (made != at) make_ticks(dbn, ticks, p, entry[i].key, b->before + (place >> NUMBER_AT) + 1);
     made = at;
-    *tick = ticks[place >> INDEX_AT];
+    *tick = ticks[place & INDEX_MASK];
   }
 }
 
@@ -254,9 +257,8 @@ static const sd_block_format format = {.bytes = BYTES,
                                        .most = BYTES / A_TICK + SD_DBN_MAX_TICKS,
                                        .room = sizeof(noted),
                                        .records = BYTES / SD_DBN_HEADER,
-                                       .record_at = AT_BITS,
-                                       .record_bits = NUMBER_BITS,
-                                       .tick_at = INDEX_AT,
+                                       .record_at = NUMBER_AT,
+                                       .tick_bits = INDEX_BITS,
                                        .find = find,
                                        .walk = walk,
                                        .check = check,

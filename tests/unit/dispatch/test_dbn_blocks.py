@@ -142,14 +142,14 @@ def test_a_failure_in_a_block_leaves_the_outputs_of_other_symbols_whole(tmp_path
     assert sum(found[0][4].values()) > 500
 
 
+@pytest.mark.parametrize(("records", "levels"), [(orders(150_000), 1), (mixed(150_000), 10)])
 def test_what_waits_behind_a_failure_in_a_block_keeps_its_place_in_the_outputs(
-    tmp_path: Path, c_handlers: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, c_handlers: Path, monkeypatch: pytest.MonkeyPatch, records: list[bytes], levels: int
 ) -> None:
     """After a release the symbol's records lie among those of others, and the failed tick has none."""
     echo = strand.native(c_handlers, "on_echo", state=[("ticks", "<u8")], never_publishes=True, outputs=ECHOED)
-    records = orders(150_000)
-    records[110_000] = at(ref.mbo(flags=255), 110_000, 7)
-    path = file_of(tmp_path / "day.dbn", records)
+    failing = at(ref.mbo(flags=255), 110_000, 7)
+    path = file_of(tmp_path / "day.dbn", [*records[:110_000], failing, *records[110_001:]])
     started: list[strand.Dispatcher] = []
     start = strand.Dispatcher.__enter__
     monkeypatch.setattr(strand.Dispatcher, "__enter__", lambda d: started.append(start(d)) or started[-1])
@@ -163,10 +163,14 @@ def test_what_waits_behind_a_failure_in_a_block_keeps_its_place_in_the_outputs(
     found = []
     for ingest in ("publish", "blocks"):
         way: dict[str, Any] = {"workers": 2, "cores": None, "ingest": ingest, "strands": "per-symbol"}
-        limits = strand.Limits(capacity_ticks=150_000, memory_bytes=1 << 28)
-        result = replay(path, echo, timeline=False, on_error="quarantine", limits=limits, progress=releases, **way)
+        way |= {
+            "limits": strand.Limits(capacity_ticks=150_000, memory_bytes=1 << 28),
+            "feed_options": {"levels": levels},
+        }
+        result = replay(path, echo, timeline=False, on_error="quarantine", progress=releases, **way)
         assert (result.statistics.handled_in_blocks > 0) == (ingest == "blocks")
-        found.append((result.ticks, result.rows.array.tolist(), np.asarray(result.outputs["b"]).tolist()))
+        emitted = [np.asarray(output).tolist() for output in result.outputs.values()]
+        found.append((result.ticks, result.rows.array.tolist(), emitted))
     assert found[0] == found[1]
     assert len(released) == 2
 

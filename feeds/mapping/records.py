@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 import numpy as np

@@ -177,18 +177,18 @@ class ProgressBar:
 
 
 def bar_text(done: int, rate: float | None, elapsed_s: float, share: float | None, feed_ns: int | None) -> str:
-    """``12,345,678 25.1 M/s 14:31:07 UTC 43% 0:00:12 left``; without a share the time so far stands at the end."""
+    """``12,345,678  25.1 M/s  14:31:07 UTC  43%  0:00:12 left``; without a share the time so far stands at the end."""
     parts = [f"{done:,}"]
     if rate is not None:
         parts.append(f"{rate / 1e6:.1f} M/s" if rate >= 1e5 else f"{rate:,.0f}/s")
     if feed_ns is not None:
         parts.append(f"{datetime.fromtimestamp(feed_ns // 10**9, UTC):%H:%M:%S} UTC")
     if share is None:
-        return " ".join((*parts, _clock(elapsed_s)))
+        return "  ".join((*parts, _clock(elapsed_s)))
     parts.append(f"{share:.0%}")
     if share > 0 and rate is not None:
         parts.append(f"{_clock(elapsed_s * (1 - share) / share)} left")
-    return " ".join(parts)
+    return "  ".join(parts)
 
 
 def _clock(seconds: float) -> str:

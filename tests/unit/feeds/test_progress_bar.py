@@ -29,10 +29,10 @@ DAY = {"date": SAMPLE_DATE}
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ((12_345_678, 25_060_000.0, 10.0, 0.4, NOON_NS), "12,345,678 25.1 M/s 12:00:00 UTC 40% 0:00:15 left"),
-        ((1_000, 900.0, 3_700.0, None, None), "1,000 900/s 1:01:40"),
-        ((1_000, None, 0.1, 0.5, None), "1,000 50%"),
-        ((0, None, 0.0, 0.0, None), "0 0%"),
+        ((12_345_678, 25_060_000.0, 10.0, 0.4, NOON_NS), "12,345,678  25.1 M/s  12:00:00 UTC  40%  0:00:15 left"),
+        ((1_000, 900.0, 3_700.0, None, None), "1,000  900/s  1:01:40"),
+        ((1_000, None, 0.1, 0.5, None), "1,000  50%"),
+        ((0, None, 0.0, 0.0, None), "0  0%"),
     ],
 )
 def test_it_says_the_rate_the_feed_s_time_the_share_and_what_is_left(given: Any, text: str) -> None:
@@ -48,7 +48,7 @@ def test_a_bar_ends_with_the_files_and_with_a_limit(tmp_path: Path) -> None:
             bar._show()
             (task,) = bar._bar.tasks
             assert task.percentage == 100 * share
-            assert task.fields["said"] == f"25 {share:.0%}"
+            assert task.fields["said"] == f"25  {share:.0%}"
 
 
 def test_what_has_no_end_has_no_share() -> None:
@@ -56,7 +56,7 @@ def test_what_has_no_end_has_no_share() -> None:
         bar(25)
         bar._show()
         (task,) = bar._bar.tasks
-        assert (task.total, task.fields["said"]) == (None, "25 0:00:00")
+        assert (task.total, task.fields["said"]) == (None, "25  0:00:00")
 
 
 def test_steps_are_counted_beside_their_number_and_the_time_left() -> None:

@@ -15,7 +15,7 @@ from strand.bench.route import RouteOptions, route
 def main(ticks: int) -> None:
     """A stream of few symbols and one of many, with a handler of some 100 ns."""
     workers = max(1, len(os.sched_getaffinity(0)) - 1)
-    print(f"million ticks per second with {workers} workers and the publisher:")
+    print(f"million ticks per second (workers: {workers}, and the publisher):")
     for symbols, skew in ((50, 1.2), (8_172, "calibrated")):
         options = RouteOptions(ticks, symbols, skew, work=100, workers=workers, rounds=3, idle="backoff")  # type: ignore[arg-type]
         rates = route(options)["mticks_s"]

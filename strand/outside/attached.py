@@ -95,7 +95,7 @@ def _views(pid: int) -> list[tuple[OutsideView, Description]]:
         finally:
             os.close(fd)
     if not found:
-        why = str(refused[0]) if refused else "it has no running dispatcher with attachable=True"
+        why = str(refused[0]) if refused else "it has no running dispatcher with attachable=True (--attachable)"
         raise AttachError(f"process {pid}: {why}")
     return found
 

@@ -338,7 +338,7 @@ def test_who_may_not_be_looked_at_is_refused_with_the_reason() -> None:
         strand.attach("me")  # type: ignore[arg-type]
     with (
         Dispatcher(4, "count", workers=1, cores=None),
-        pytest.raises(AttachError, match="it has no running dispatcher with attachable=True"),
+        pytest.raises(AttachError, match=r"it has no running dispatcher with attachable=True \(--attachable\)$"),
     ):
         strand.attach(os.getpid())
     with (

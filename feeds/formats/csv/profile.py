@@ -40,7 +40,7 @@ from strand.feeds.mapping.rules import (
     symbol_rule,
 )
 from strand.fixed import dataclass
-from strand.validate import unit_power
+from strand.validate import did_you_mean, unit_power
 from strand.zones import checked_zone
 
 __all__ = [
@@ -421,8 +421,11 @@ def named_profile(name: str | Path) -> Profile:
             return profile
     path = Path(name)
     if path.suffix != ".toml":
-        known = ", ".join(profile.name for profile in built_in())
-        raise ConfigurationError("profile", f"{called(str(name))!r} is neither a .toml file nor one of {known}")
+        known = [profile.name for profile in built_in()]
+        cure = did_you_mean(str(name), known, before="; ")
+        raise ConfigurationError(
+            "profile", f"{called(str(name))!r} is neither a .toml file nor one of {', '.join(known)}{cure}"
+        )
     return read_profile(small_text(path, "profile"), str(name))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError, called
 from strand.feeds.base import BaseFeed, Selection
-from strand.feeds.formats.guess import KDB
+from strand.feeds.formats.guess import KDB, is_beside_ticks
 from strand.feeds.formats.options import ReaderOptions
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import (
@@ -510,8 +510,8 @@ def _check_copies(paths: Sequence[Path]) -> None:
 
 
 def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
-    """The files in a folder that can be read, by name; others are passed over. Of Dukascopy's hours those in the
-    folders below it, too."""
+    """The files in a folder that can be read, by name; those with other endings are passed over. Of Dukascopy's hours
+    those in the folders below it, too. Raises FeedError."""
     hours = [] if options.get("profile") is not None else hours_in(folder)
     if hours and all(map(is_hour, files_in(folder))):
         return hours
@@ -528,11 +528,11 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
             others[path] = error
             continue
         found.append(path)
-    if options.get("profile") is not None:
-        # A file that looks like those that the profile reads is not passed over in silence.
-        alike = [path for path in others if path.suffix in {each.suffix for each in found}]
-        if alike:
-            raise FormatError(f"{others[alike[0]]}: name the files, or move this one out of the folder", path=alike[0])
+    # A file that looks like those that are read is not passed over in silence.
+    endings = {path.suffix for path in found}
+    for path, fault in others.items():
+        if path.suffix in endings and not is_beside_ticks(path.name):
+            raise type(fault)(f"name the files to read, or move this one out of the folder: {fault}", path=folder)
     if not found:
         inner = sorted(each.name for each in folder.iterdir() if each.is_dir())
         also = f"; it holds folders: name one of {listed(inner)}" if inner else ""
@@ -544,7 +544,6 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
             one = others[max(others, key=lambda path: suffixes.count(path.suffix))]
             kind, also = type(one), f": {one}"
         raise kind(f"the directory holds no file that can be read{also}", path=folder)
-    endings = {path.suffix for path in found}
     empty = [path.name for path in files_in(folder, empty=True) if path.suffix in endings and path not in hours]
     if empty:
         raise TruncatedFeedError(

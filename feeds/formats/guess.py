@@ -54,6 +54,10 @@ _NAMES: Final = (
         re.compile(r"(?:BID|ASK)_candles_.*\.bi5", re.IGNORECASE),
         "looks like Dukascopy's bars, which are not read: get its ticks (HHh_ticks.bi5), and make bars of them",
     ),
+    (
+        re.compile(r".*_orderbook_\d+\.csv(?:\.\w+)?"),
+        "looks like LOBSTER's book after each message, which is not read: name the file of messages beside it",
+    ),
 )
 _COLUMNS: Final = re.compile(rb"[^\x00-\x08\x0e-\x1f]+?[,;\t|][^\x00-\x08\x0e-\x1f]*")
 
@@ -103,5 +107,13 @@ def guess(head: bytes, names: Iterable[str] = ()) -> str | None:
     if _COLUMNS.fullmatch(line):
         if any(map(_OPEN_INTEREST.fullmatch, names)):
             return "looks like LEAN's open interest, which is not read: name the files of trades or quotes beside it"
-        return "looks like columns of text that no built-in profile knows: give a profile (profile=, --profile)"
+        return (
+            "looks like columns of text that no built-in profile knows: give a profile (profile=, --profile), as "
+            "docs/feeds/csv.md describes"
+        )
     return None
+
+
+def is_beside_ticks(name: str) -> bool:
+    """Tells whether a file is called as one that vendors put beside files of ticks, and that holds no ticks."""
+    return any(pattern.fullmatch(name) for pattern in (_OPEN_INTEREST, *(pattern for pattern, _ in _NAMES)))

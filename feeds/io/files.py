@@ -63,10 +63,21 @@ def small_text(path: str | os.PathLike[str], what: str) -> str:
             raise ConfigurationError(what, f"name a file of text, below 64 MiB: {path} has more")
         return data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        raise ConfigurationError(what, f"{path} cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(what, f"{path} cannot be read: {why}") from error
 
 
 _WILD: Final = "*?["
+#: Any URL. A letter alone is no scheme. A ``pathlib.Path`` of a URL has one slash in place of two.
+_ANY_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_WEB_SOCKET: Final = "listen by strand listen --websocket, in Python by strand.feeds.live.websocket.WebSocketFeed"
+#: What to do instead of reading a URL, by its scheme.
+_INSTEAD: Final = {
+    "kafka": "listen by strand listen --kafka, in Python by strand.feeds.live.kafka.KafkaFeed",
+    "ws": _WEB_SOCKET,
+    "wss": _WEB_SOCKET,
+    "file": "give the path alone",
+}
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -183,6 +194,7 @@ def named_paths(path_or_paths: Paths) -> Iterator[Any]:
             found = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns too
             files = [match for match in found if not match.is_dir()]
             if not files:
+                _check_scheme(path)
                 raise FeedError("no file matches", path=text)
             yield from files
         else:
@@ -234,6 +246,10 @@ def check_folder(option: str, path: Path) -> None:
         check_target(url_of(path))
         return
     if not path.parent.is_dir():
+        if (scheme := _scheme(path)) is not None:
+            raise ConfigurationError(
+                option, f"{scheme}:// is not written: name a file, or an object of s3:// or gs:// to write"
+            )
         raise ConfigurationError(option, f"there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ConfigurationError(option, f"no file may be written in {path.parent}: name another folder")
@@ -246,11 +262,25 @@ def _is_there(path: Path) -> bool:
         return False
 
 
+def _scheme(path: Path) -> str | None:
+    """The scheme of a URL that is of no store, in small letters; None for any other path."""
+    found = _ANY_URL.match(str(path))
+    return None if found is None or is_url(path) else found[1].lower()
+
+
+def _check_scheme(path: Path) -> None:
+    """Raises ConfigurationError for the URL of what is no file. It shows the scheme alone: the rest may be a secret."""
+    if (scheme := _scheme(path)) is not None:
+        cure = _INSTEAD.get(scheme, "name a file, or an object of a store: s3://, gs://, https:// or http://")
+        raise ConfigurationError("source", f"{scheme}:// is not read: {cure}") from None
+
+
 def _check_there(path: Path) -> None:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         if not any(parent.is_file() for parent in path.parents):
+            _check_scheme(path)
             raise FeedError("there is no such file", path=path) from None
     except OSError as error:
         raise FeedError(f"cannot be looked at: {error.strerror}", path=path) from error

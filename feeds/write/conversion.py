@@ -74,8 +74,7 @@ class Converted(Tabular):
 def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
     """Format to write a file in: ``to``, else the one of the file's name. Raises ConfigurationError."""
     named = Path(path)
-    if is_url(path):
-        check_folder("path", named)
+    check_folder("path", named)
     if named.suffix.lower() in _PACKED:
         packing, named = named.suffix.lower(), named.with_suffix("")
     else:

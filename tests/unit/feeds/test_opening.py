@@ -42,6 +42,7 @@ from strand.feeds.formats.registry import formats
 from strand.feeds.io.sources import InflateLimits
 from strand.feeds.opening import option_values
 from strand.feeds.times import Moment, as_date, date_in_name, midnight_ns
+from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 from strand.options import options_of
 from strand.ticks import zeros
@@ -110,6 +111,38 @@ def test_a_path_that_is_no_readable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(FormatError, match="not a zip archive"):
         feeds.open(tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize("as_path", [str, Path])
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("kafka://user:secret@broker:9092/ticks", r"^source: kafka:// is not read: .*listen --kafka.*KafkaFeed$"),
+        ("WSS://host/stream", r"^source: wss:// is not read: .*listen --websocket.*WebSocketFeed$"),
+        ("file:///data/day.itch", "^source: file:// is not read: give the path alone$"),
+        ("az://box/*.parquet", r"^source: az:// is not read: name a file, or .* s3://, gs://, https:// or http://$"),
+    ],
+)
+def test_a_url_that_is_of_no_store_names_its_scheme_and_what_is_read(
+    url: str, words: str, as_path: Callable[[str], str | Path]
+) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        feeds.open(as_path(url))
+
+
+def test_a_path_that_looks_like_a_url_and_is_there_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kafka:").mkdir()
+    itch_seconds(tmp_path / "kafka:" / "20200130.itch")
+    monkeypatch.chdir(tmp_path)
+    assert feeds.open("kafka:/20200130.itch").info.date == "2020-01-30"
+
+
+def test_an_output_is_not_written_to_a_url_that_is_of_no_store(tmp_path: Path) -> None:
+    day = itch_seconds(tmp_path / "20200130.itch")
+    with pytest.raises(ConfigurationError, match=r"^path: kafka:// is not written: .*s3:// or gs://"):
+        convert(day, "kafka://broker/day.parquet")
+    with pytest.raises(ConfigurationError, match=r"^path: there is no folder .*none$"):
+        convert(day, tmp_path / "none" / "day.parquet")
 
 
 def test_a_folder_without_a_file_that_can_be_read_names_one_of_them_and_its_cure(tmp_path: Path) -> None:
@@ -242,6 +275,34 @@ def test_an_empty_file_among_those_of_a_folder_is_an_error(tmp_path: Path) -> No
     (tmp_path / "20200131.itch").unlink()
     (tmp_path / "notes.txt").touch()
     assert len(feeds.open(tmp_path).info.details["feeds"]) == 2
+
+
+def test_a_file_of_a_folder_that_is_unreadable_and_named_like_the_others_is_an_error(tmp_path: Path) -> None:
+    for day in (5, 6):
+        (tmp_path / f"BTCUSDT-trades-2026-01-0{day}.csv").write_text(
+            f"1,100.5,0.1,10.05,{1767571200000 + day},True,True\n"
+        )
+    (tmp_path / "README.txt").write_text("Trades of two days")
+    assert len(feeds.open(tmp_path).to_numpy()) == 2
+    other = tmp_path / "BTCUSDT-trades-2026-01-06.csv"
+    other.write_text("number;cost;amount\n1;100.5;0.1\n")
+    with pytest.raises(
+        UnknownFormatError, match=r"name the files to read, or move this one out.*06\.csv: looks like columns"
+    ) as raised:
+        feeds.open(tmp_path)
+    assert raised.value.path == tmp_path
+    other.write_text("<html>Not found</html>\n")
+    with pytest.raises(UnknownFormatError, match="looks like a web page"):
+        feeds.open(tmp_path)
+
+
+def test_files_without_ticks_that_vendors_put_beside_those_of_ticks_are_passed_over_in_a_folder(tmp_path: Path) -> None:
+    start = "AAPL_2012-06-21_34200000_57600000"
+    (tmp_path / f"{start}_message_1.csv").write_text("34200.004241176,1,16113575,18,5853300,1\n")
+    (tmp_path / f"{start}_orderbook_1.csv").write_text("5859400,200,5853300,18\n")
+    assert len(feeds.open(tmp_path).to_numpy()) == 1
+    with pytest.raises(UnknownFormatError, match=r"looks like LOBSTER's book after each message.*file of messages"):
+        feeds.open(tmp_path / f"{start}_orderbook_1.csv")
 
 
 def test_a_file_beside_its_packed_copy_is_refused(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_lists_of_symbols_profiles_archives_and_folders_are_read_too(tmp_path: P
 
 
 def test_of_a_folder_only_what_is_read_of_it_is_refused(day: Path) -> None:
-    other = day.with_name("other.npy")
+    other = day.with_name("other.npz")
     other.write_bytes(UNREADABLE)
     with pytest.raises(ConfigurationError, match="is a file that is read"):
         convert(day.parent, day)

@@ -209,7 +209,7 @@ def bars(
     limit = notional if volume is None else volume
     amount = None if limit is None else _amount(name, limit)
     fixed = span_ns("every", every) if every is not None else whole("ticks", ticks, 1) if ticks is not None else 0
-    flags = (bool(fill), one_of("outside", outside, ("skip", "bars")), bool(partial))
+    flags = (fill, one_of("outside", outside, ("skip", "bars")), partial)
     zero = None if zero_sizes is None else one_of("zero_sizes", zero_sizes, ("skip", "price"))
     hours = session_table(sessions, auctions)
     if auctions is not None and flags[1]:
@@ -283,7 +283,7 @@ def quote_bars(
     if fill and every is None:
         raise ConfigurationError("fill", "only bars of time can be empty: give every=, or leave fill out")
     kind, step = (_TIME, span_ns("every", every)) if every is not None else (_TICKS, whole("ticks", ticks, 1))
-    flags = (bool(fill), one_of("outside", outside, ("skip", "bars")), bool(partial))
+    flags = (fill, one_of("outside", outside, ("skip", "bars")), partial)
     return Tape(
         "bars",
         QUOTE_BARS_ROW,
@@ -357,7 +357,7 @@ def imbalance_bars(
     if most and most < least:
         raise ConfigurationError("max_ticks", f"{most} is less than min_ticks, {least}: give at least as many")
     signs = 2 - one_of("sign", sign, ("aggressor", "tick"))
-    flags = (False, 0, bool(partial))
+    flags = (False, 0, partial)
     hours = session_table(sessions, auctions)
     amount = None if threshold is None else _amount("threshold", threshold)
     signed = (signs, threshold is None, first, least, most, 1 - 2 / (bars_span + 1), 1 - 2 / (ticks_span + 1))

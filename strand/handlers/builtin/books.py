@@ -97,7 +97,7 @@ def book(*, top: int | None = None, changes: bool = False, fills: Fills | None =
     shown = 0 if top is None else whole("top", top, 1, MAX_TOP)
     if changes and not shown:
         raise ConfigurationError("changes", "say of how many levels: top=5, for example")
-    return _book(shown, fills, changes=bool(changes), crosses=bool(crosses))
+    return _book(shown, fills, changes=changes, crosses=crosses)
 
 
 def _book(
@@ -172,7 +172,7 @@ def depth(*, top: int = 5, changes: bool = False, max_levels: int = 16_384, fill
     shown, kept = whole("top", top, 1, MAX_TOP), whole("max_levels", max_levels, 1, MAX_LEVELS)
     if fills is not None:
         one_of("fills", fills, FILLS)
-    return _depth(shown, kept, fills, changes=bool(changes))
+    return _depth(shown, kept, fills, changes=changes)
 
 
 def _depth(

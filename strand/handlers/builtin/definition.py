@@ -14,6 +14,7 @@ from strand.dicts import FrozenDict
 from strand.handlers.base import Handler
 from strand.handlers.options import Option, Origin, options_of_function
 from strand.options import named_options
+from strand.validate import yes_or_no
 
 P = ParamSpec("P")
 H = TypeVar("H", bound=Handler)
@@ -57,13 +58,18 @@ _options_of: Final = functools.cache(options_of_function)
 
 def built_in(make: Callable[P, H]) -> Callable[P, H]:
     """Decorates a function that makes a built-in handler of the same name: the handlers that it makes know their
-    origin."""
+    origin. Options of yes or no refuse other values."""
+    signature = inspect.signature(make)
+    flags = [name for name, one in signature.parameters.items() if one.annotation in ("bool", "bool | None")]
 
     @named_options(f"{make.__name__}()")
     @functools.wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> H:
+        given = signature.bind(*args, **kwargs).arguments
+        for name in flags:
+            if name in given and (given[name] is not None or signature.parameters[name].default is not None):
+                yes_or_no(name, given[name])
         handler = make(*args, **kwargs)
-        given = inspect.signature(make).bind(*args, **kwargs).arguments
         load: str | None = make.__name__
         said = {}
         for name, option in _options_of(make).items():

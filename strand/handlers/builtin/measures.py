@@ -222,7 +222,7 @@ def _params(
     every: int, partial: bool, *, fill: bool = False, way: int = 0, by_time: bool = False, step: int = 0
 ) -> bytes:
     """An ``sd_measure_params`` of csrc/measures/interval.h, between its source and its calendar."""
-    return struct.pack("=QIIIIQ", every, bool(fill), bool(partial), way, by_time, step)
+    return struct.pack("=QIIIIQ", every, fill, partial, way, by_time, step)
 
 
 def _emits(name: str, record: np.dtype[Any], every: int) -> dict[str, Any]:

@@ -318,7 +318,8 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class SymbolRule(NamedTuple):
-    """Source of the symbol, by ``SymbolKeys``. Of ``joined`` columns the first is in ``columns`` too."""
+    """Source of the symbol, by ``SymbolKeys``. Of ``joined`` columns the first is in ``columns`` too. ``file_name``
+    beside ``columns`` is for files without these."""
 
     columns: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
@@ -569,13 +570,16 @@ def regular(text: str, where: str) -> re.Pattern[str]:
         raise ConfigurationError(where, f"{text!r} is not a regular expression: {error}") from None
 
 
-def symbol_rule(given: Any, where: str, *, but: Collection[str] = ()) -> SymbolRule:
-    """The one source of symbols in a table of a profile, without the keys ``but``. Raises ConfigurationError."""
+def symbol_rule(given: Any, where: str, *, but: Collection[str] = (), may_lack_column: bool = False) -> SymbolRule:
+    """The one source of symbols in a table of a profile, without the keys ``but``. ``may_lack_column``: beside a
+    column, ``file_name`` may be for files without it. Raises ConfigurationError."""
     keys = checked(SymbolKeys, given, where, but=but)
     columns, joined = names_of(keys.column), names_of(keys.join)
-    if (bool(columns), bool(joined), keys.file_name is not None, keys.constant is not None).count(True) != 1:
+    sources = (bool(columns), bool(joined), keys.file_name is not None, keys.constant is not None)
+    if sources.count(True) != 1 and not (may_lack_column and sources == (True, False, True, False)):
+        more = ", or beside column file_name, for files without it" * may_lack_column
         raise ConfigurationError(
-            where, "give exactly one of column, join, file_name (a pattern with a group) and constant"
+            where, f"give exactly one of column, join, file_name (a pattern with a group) and constant{more}"
         )
     pattern = None if keys.file_name is None else regular(keys.file_name, f"{where}.file_name")
     if pattern is not None and pattern.groups < 1:

@@ -197,7 +197,8 @@ class Profile:
         """Names of each column that has to be there: in words, and as they are compared."""
         wanted = [rule.columns for rule in self.fields if rule.columns and not rule.optional]
         wanted += [names for rule in self.fields for names in rule.pair]
-        wanted += [names for names in (self.symbol.columns, self.date_columns) if names]
+        wanted += [self.symbol.columns] if self.symbol.columns and self.symbol.file_name is None else []
+        wanted += [self.date_columns] if self.date_columns else []
         wanted += [(name,) for name in self.symbol.joined]
         wanted += [names for part in self.parts if not part.level for names in part.columns()]
         wanted += [(name,) for name in self.requires]
@@ -234,7 +235,7 @@ def read_profile(text: str, source: str) -> Profile:
         about=keys.about,
         described=keys.described,
         source=source,
-        symbol=symbol_rule(keys.symbol, f"{where}.symbol"),
+        symbol=symbol_rule(keys.symbol, f"{where}.symbol", may_lack_column=True),
         fields=fields,
         delimiters=names_of(keys.delimiter),
         encodings=names_of(keys.encoding),
@@ -452,6 +453,22 @@ class Match:
     def fields(self, line: str) -> list[str]:
         """The fields of a line."""
         return _parted(line, self.widths) if self.widths else _fields(line, self.delimiter)
+
+    @property
+    def symbol(self) -> SymbolRule:
+        """The rule of the symbol in this file."""
+        rule = self.profile.symbol
+        if not rule.columns or rule.file_name is None:
+            return rule
+        there = self.column(rule.columns) is not None
+        return rule._replace(file_name=None) if there else rule._replace(columns=())
+
+    @property
+    def bar_column(self) -> tuple[str, ...]:
+        """The names of the column whose text says how long each row's bar is; empty: none does."""
+        if self.profile.bars != BarsRule():
+            return ()
+        return next(rule.plus.columns for rule in self.profile.fields if rule.field == "ts_recv" and rule.plus)
 
     @property
     def has_sizes(self) -> bool:

@@ -90,7 +90,8 @@ class CsvFeed(BaseFeed):
             head = stream.head(_HEAD_BYTES)
             self._compression = stream.compression
             names = names_of(self._path, stream)
-        self._match = self._matched(head, options["profile"], names)
+        found = self._matched(head, options["profile"], names)
+        self._match = replace(found, profile=replace(found.profile, symbol=found.symbol))
         self._match = replace(self._match, profile=_in_zone(self._match.profile, options["zone"], place_of(names)))
         self._bar_span = self._bar_length(options["bars"], place_of(names))
         if self._bar_span is not None:
@@ -147,11 +148,14 @@ class CsvFeed(BaseFeed):
 
     def _bar_length(self, given: str | None, place: str) -> tuple[int, int] | None:
         """The length of all bars in ns, and in months; None where rows are none, or have their own."""
-        rule = self._match.profile.bars
-        by_row = rule is not None and rule.length is None and rule.path is None
+        rule, column = self._match.profile.bars, self._match.bar_column
+        by_row = bool(column) and self._match.column(column) is not None
         if given is not None and (rule is None or by_row):
             why = "each row says its bar's length" if by_row else "its rows are no bars"
             raise ConfigurationError("bars", f"leave it out: {self._match.profile.name} says that {why}")
+        if column and not by_row and given is None:
+            lacks = f"{place} has no column {' or '.join(map(repr, column))}, which says their length"
+            raise ConfigurationError("bars", f"{lacks}: give it, as in bars='1m'")
         return None if rule is None or by_row else rule.span(given, place)
 
     def _bars(self) -> int | None:
@@ -272,7 +276,7 @@ def _ending_after(profile: Profile, ns: int, months: int) -> Profile:
     """The profile with receive times so long after the events: nobody knows a bar before its end."""
     (begin,) = (rule for rule in profile.fields if rule.field == "ts_event")
     end = replace(begin, field="ts_recv", plus=Plus((), (("", ns),), months))
-    return replace(profile, fields=(*profile.fields, end))
+    return replace(profile, fields=(*(rule for rule in profile.fields if rule.field != "ts_recv"), end))
 
 
 def _priced(profile: Profile, power: int) -> Profile:

@@ -399,11 +399,43 @@ def test_an_export_without_a_column_that_its_profile_needs_names_the_column(name
 
 def test_a_header_of_another_delimiter_than_the_first_lacks_only_what_it_lacks_and_once(tmp_path: Path) -> None:
     path = tmp_path / "SBER.csv"
-    path.write_text("<DATE>;<TIME>;<OPEN>;<HIGH>;<LOW>;<CLOSE>;<VOL>\n20260105;100000;54.03;54.61;53.58;54.3;1\n")
-    with pytest.raises(
-        FormatError, match="its header lacks '<TICKER>', '<PER>', which finam-bars needs; it has <DATE>, <TIME>"
-    ):
+    path.write_text("<PER>;<DATE>;<TIME>;<OPEN>;<HIGH>;<LOW>;<VOL>\n5;20260105;100000;54.03;54.61;53.58;1\n")
+    with pytest.raises(FormatError, match="its header lacks '<CLOSE>', which finam-bars needs; it has <PER>, <DATE>"):
         CsvFeed(path, profile="finam-bars")
+
+
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize("left_out", ["", "<PER>", "<TICKER>", "<TICKER> <PER>"])
+def test_finams_bars_without_the_ticker_or_the_period_take_what_is_missing_from_the_name_or_an_option(
+    left_out: str, header: bool, tmp_path: Path
+) -> None:
+    kind, lines = KINDS["finam-bars"], made_up("finam-bars", 40)
+    for line in lines:
+        line[1] = "15"
+    whole = reference(kind, text_of(kind, lines))
+    at = [place for place, title in enumerate(kind.columns) if title not in left_out.split()]
+    titles = [[kind.columns[place] for place in at]] * header
+    text = "".join(",".join(row) + "\n" for row in [*titles, *([line[place] for place in at] for line in lines)])
+    path = tmp_path / "SBER_260105_260107.txt"
+    path.write_text(text)
+    says_length = "<PER>" not in left_out
+    if not says_length:
+        with pytest.raises(ConfigurationError, match=r"bars: .* has no column '<PER>', .*: give it, as in bars='1m'"):
+            CsvFeed(path, profile="finam-bars")
+    bars = None if says_length else "15m"
+    feed = CsvFeed(path, profile="finam-bars", bars=bars)
+    assert feed.info.bars == 15 * 60 * 10**9
+    assert as_dicts(feed) == whole
+    with pytest.raises(ConfigurationError, match=r"bars: (leave it out|'0s')"):
+        CsvFeed(path, profile="finam-bars", bars="15m" if says_length else "0s")
+    other = path.rename(tmp_path / "mine.txt")
+    if "<TICKER>" in left_out:
+        with pytest.raises(ConfigurationError, match=r"symbol: the name of .*mine.txt does not hold it"):
+            CsvFeed(other, profile="finam-bars", bars=bars)
+        assert CsvFeed(other, profile="finam-bars", bars=bars, symbol="GAZP").symbols == ["GAZP"]
+    else:
+        with pytest.raises(ConfigurationError, match="symbol: finam-bars has a column of symbols"):
+            CsvFeed(other, profile="finam-bars", bars=bars, symbol="GAZP")
 
 
 @pytest.mark.parametrize("name", EXPORTS)

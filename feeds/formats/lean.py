@@ -25,7 +25,7 @@ from strand.feeds.formats.options import LeanOptions
 from strand.feeds.io.files import regular_file
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import InflateLimits
-from strand.feeds.io.streams import open_archive, open_member
+from strand.feeds.io.streams import data_members, open_archive, open_member
 from strand.feeds.mapping.options import check_options
 from strand.feeds.merge.streams import merge_streams
 from strand.feeds.times import NEW_YORK
@@ -59,21 +59,20 @@ class LeanFile:
 
 def named_as_lean(path: Path, tables: Sequence[str]) -> bool:
     """Tells whether the name of an archive of these CSV files, or of a member, is one that LEAN gives to equities."""
-    if any(_NOT_EQUITY.fullmatch(name) for name in tables):
+    names = [Path(name).name for name in tables]
+    if any(_NOT_EQUITY.fullmatch(name) for name in names):
         return False
-    return any(_MEMBER.fullmatch(name) for name in tables) or (
-        bool(tables) and _ARCHIVE.fullmatch(path.name) is not None
-    )
+    return any(_MEMBER.fullmatch(name) for name in names) or (bool(names) and _ARCHIVE.fullmatch(path.name) is not None)
 
 
 def lean_member(path: Path) -> LeanFile:
     """Content of an archive, from its member's name and its own name; the two must not disagree."""
     with open_archive(path) as archive:
-        tables = [name for name in archive.namelist() if name.lower().endswith(".csv")]
+        tables = [info.filename for info in data_members(archive) if info.filename.lower().endswith(".csv")]
     if len(tables) != 1:
         raise FormatError(f"holds {len(tables)} CSV files where a LEAN equity tick archive holds one", path=path)
     said = []
-    if found := _MEMBER.fullmatch(tables[0]):
+    if found := _MEMBER.fullmatch(Path(tables[0]).name):
         said.append((found["symbol"].upper(), found["date"], found["kind"].lower()))
     if found := _ARCHIVE.fullmatch(path.name):
         symbol = found["symbol"] or (path.parent.name if path.parent.parent.name == "tick" else None)

@@ -11,6 +11,7 @@ import pytest
 from lean_files import TRADES, archive
 from reading import ticks_of
 
+import strand.feeds
 from strand import UNDEF_PRICE
 from strand.errors import FormatError
 from strand.feeds import Feed
@@ -51,6 +52,18 @@ def test_a_quote_row_becomes_a_tick_of_one_side_of_both_or_of_none(tmp_path: Pat
     assert ticks["ref_id"].tolist() == [0, 0, 4, 0]
     assert set(ticks["kind"].tolist()) == {KIND_QUOTE}
     assert set(ticks["action"].tolist()) == {b"N"}
+
+
+def test_an_archive_that_another_system_packed_again_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "mine.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("usa/", b"")
+        packed.writestr("usa/20131009_XYZ_Trade_Tick.csv", TRADES)
+        packed.writestr("__MACOSX/usa/._20131009_XYZ_Trade_Tick.csv", b"\0\5\x16\7")
+        packed.writestr("usa/.DS_Store", b"\0\0\0\1Bud1")
+    with strand.feeds.open(path) as feed:
+        assert (feed.info.format, feed.info.date, list(feed.symbols)) == ("lean", "2013-10-09", ["XYZ"])
+        assert ticks_of(feed).tobytes() == ticks_of(LeanFeed(archive(tmp_path, TRADES))).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,13 @@ int sd_shown_from(const sd_book *b, int side, uint32_t rank, uint32_t top, int c
 }
 
 int sd_shown_price(const sd_book *b, int side, int64_t price, uint32_t top, int64_t *shown) {
-  int64_t *to = sd_shown_side(shown, top, side);
-  const uint64_t key = sd_ladder_key(side, price);
-  /* Most ticks of a long book are about worse prices than the row has. */
-  if (to[top - 1] != SD_UNDEF_PRICE && key < sd_ladder_key(side, to[top - 1])) return 0;
   const uint32_t n = b->n[side];
-  const uint64_t *keys = sd_book_keys(b, side);
+  const uint64_t key = sd_ladder_key(side, price), *keys = sd_book_keys(b, side);
+  /* Most ticks of a long book are about worse prices than the row has. The ladder says so: it is in the caches, and the row is not. */
+  if (n >= top && key < keys[n - top]) return 0;
   const uint32_t at = n ? sd_ladder_find(keys, n, key) : 0, is = at < n && keys[at] == key, rank = n - at - is;
   if (rank >= top) return 0;
+  int64_t *to = sd_shown_side(shown, top, side);
   if (is && to[rank] == price) {
     const sd_level *l = sd_book_level_at(b, sd_book_numbers(b, side)[at]);
     return write_level(to, top, rank, price, l->size, l->orders);

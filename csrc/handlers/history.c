@@ -54,6 +54,7 @@ static int grow(const sd_history *h, sd_history_symbol *s) {
 
 int sd_history_keep(sd_history *h, const void *rows, uint64_t row_stride, uint32_t key, int64_t time) {
   sd_history_symbol *s = &h->symbols[key];
+  if (s->due == INT64_MAX) return SD_OK;
   if (s->n == s->capacity && grow(h, s)) return SD_E_NO_MEMORY;
   const unsigned char *row = (const unsigned char *)rows + key * row_stride;
   unsigned char *to = s->entries + s->n * h->entry_bytes;

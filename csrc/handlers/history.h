@@ -16,7 +16,7 @@ typedef struct sd_history_part {
 /* One symbol's entries. Only the owner of its strand uses them, and at rest everybody. */
 typedef struct sd_history_symbol {
   int64_t first;          /* the time of its first record; INT64_MAX: there was none */
-  int64_t due;            /* the first multiple of the interval at or after its last change */
+  int64_t due;            /* the first multiple of the interval at or after its last change; INT64_MAX: none comes */
   int64_t failed;         /* the feed's time at the record, or the timer, that its handler failed on; INT64_MAX: none */
   uint64_t run;           /* the run of records in which it was last */
   uint64_t n, capacity;   /* entries */
@@ -33,7 +33,7 @@ typedef struct sd_history {
 /* NULL: there is no memory. */
 sd_history *sd_history_create(int64_t every, uint64_t n_symbols, const sd_history_part *parts, uint64_t n_parts);
 void sd_history_destroy(sd_history *h);
-/* At rest: keeps a symbol's row before somebody changes it at a time. Nonzero: there is no memory. */
+/* At rest: keeps a symbol's row before somebody changes it at a time, unless no multiple comes. Nonzero: there is no memory. */
 int sd_history_keep(sd_history *h, const void *rows, uint64_t row_stride, uint32_t key, int64_t time);
 
 /* A handler, and where the history of its rows goes. */

@@ -400,6 +400,10 @@ class RowHistory:
         )
         return wrapped._replace(yields=function.yields)
 
+    def leave_out(self, keys: npt.NDArray[np.intp]) -> None:
+        """Keeps no rows of symbols, none of whose ticks has been published yet."""
+        self._symbols["due"][keys] = _NEVER
+
     def keep(self, keys: npt.NDArray[np.intp], time: int) -> None:
         """Keeps rows that the caller is about to change at a time of the feed; at rest. Raises MemoryError."""
         rows, stride = ffi.cast("void *", self._rows.ctypes.data), self._rows.strides[0]

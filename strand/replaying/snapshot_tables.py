@@ -34,17 +34,22 @@ class Taken(NamedTuple):
 
 
 class Source(Protocol):
-    """The values of a table of snapshots, for symbols by key in the order of its columns."""
+    """The rows of a table of snapshots, for symbols by key in the order of its columns.
+
+    Snapshots between two changes of a row are alike. So a source has each row once, and for each snapshot its place
+    among them.
+    """
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
         """The times of the snapshots, shape (n_times,)."""
 
-    def defined(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-        """Return whether each symbol had had a tick, shape (n_times, n_symbols)."""
+    def places(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Return the place of each snapshot's row, shape (n_times, n_symbols); that of no row is their number, which
+        stands for a symbol without a tick."""
 
-    def fill(self, column: str, keys: npt.NDArray[np.intp], into: npt.NDArray[Any]) -> None:
-        """Write a column's values where they are defined; ``into``: zeros, shape (n_times, n_symbols, ...)."""
+    def values(self, column: str, keys: npt.NDArray[np.intp]) -> list[npt.NDArray[Any]]:
+        """Return a column's values in the order of their places, in arrays of shape (n, ...)."""
 
 
 class Copies:
@@ -54,23 +59,20 @@ class Copies:
         self._taken = taken
         self.times = np.concatenate([np.empty(0, np.int64), *(each.times for each in taken)])
 
-    def defined(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-        found = np.zeros((len(self.times), len(keys)), bool)
-        for there, places, _ in self._places(keys):
-            found[there, places] = True
+    def places(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        ends = np.cumsum([0, *(len(each.keys) for each in self._taken)])
+        found = np.full((len(self.times), len(keys)), ends[-1])
+        order, start = np.argsort(keys, kind="stable"), 0
+        for each, first in zip(self._taken, ends[:-1].tolist(), strict=True):
+            end = start + len(each.times)
+            if len(each.keys):
+                columns = order[np.searchsorted(keys, each.keys, sorter=order)]
+                found[start:end, columns] = np.arange(first, first + len(each.keys))
+            start = end
         return found
 
-    def fill(self, column: str, keys: npt.NDArray[np.intp], into: npt.NDArray[Any]) -> None:
-        for there, places, values in self._places(keys):
-            into[there, places] = values[column]
-
-    def _places(self, keys: npt.NDArray[np.intp]) -> Iterator[tuple[slice, npt.NDArray[np.intp], Values]]:
-        order, start = np.argsort(keys, kind="stable"), 0
-        for each in self._taken:
-            end = start + len(each.times)
-            places = order[np.searchsorted(keys, each.keys, sorter=order)] if len(keys) else each.keys
-            yield slice(start, end), places, each.values
-            start = end
+    def values(self, column: str, keys: npt.NDArray[np.intp]) -> list[npt.NDArray[Any]]:  # noqa: ARG002 - it has no others
+        return [each.values[column] for each in self._taken]
 
 
 class Changes:
@@ -93,27 +95,33 @@ class Changes:
         self._history = history
         self.times = times
         self._feed_times = feed_times
-        #: By symbol: its first snapshot, and how many snapshots have each of its entries.
-        self._spans: dict[int, tuple[int, npt.NDArray[np.int64]]] = {}
         had = np.flatnonzero(history.first <= feed_times[-1]) if len(times) else np.empty(0, np.intp)
         #: The symbols with a tick by the last snapshot, and their rows at the end.
         self.last = Taken(times[-1:], had, fields.values(had))
 
-    def defined(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-        # A symbol without ticks has the greatest number.
-        return self._feed_times[:, None] >= self._history.first[keys]
+    def places(self, keys: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        found = np.full((len(self.times), len(keys)), -1)
+        n = 0
+        for column, _, entries in self._had(keys):
+            # An entry has the row from the time of the one before it on, up to its own time.
+            starts = np.searchsorted(self._feed_times, entries["time"])
+            spans = np.diff(starts, append=len(self.times))
+            found[starts[0] :, column] = np.repeat(np.arange(n, n + len(entries)), spans)
+            n += len(entries)
+        found[found < 0] = n
+        return found
 
-    def fill(self, column: str, keys: npt.NDArray[np.intp], into: npt.NDArray[Any]) -> None:
+    def values(self, column: str, keys: npt.NDArray[np.intp]) -> list[npt.NDArray[Any]]:
+        found = []
+        for _, at, entries in self._had(keys):
+            found += [entries[column][1:], self.last.values[column][at : at + 1]]
+        return found
+
+    def _had(self, keys: npt.NDArray[np.intp]) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
+        """Column, place in ``last`` and entries of each symbol that had a tick."""
         had = np.flatnonzero(np.isin(keys, self.last.keys))
-        for place, at in zip(had.tolist(), np.searchsorted(self.last.keys, keys[had]).tolist(), strict=True):
-            entries = self._history.entries(key := int(keys[place]))
-            if key not in self._spans:
-                # An entry has the row from the time of the one before it on, up to its own time.
-                starts = np.searchsorted(self._feed_times, entries["time"])
-                self._spans[key] = int(starts[0]), np.diff(starts, append=len(self.times))
-            start, spans = self._spans[key]
-            values = np.concatenate([entries[column][1:], self.last.values[column][at : at + 1]])
-            into[start:, place] = np.repeat(values, spans, axis=0)
+        for column, at in zip(had.tolist(), np.searchsorted(self.last.keys, keys[had]).tolist(), strict=True):
+            yield column, at, self._history.entries(int(keys[column]))
 
 
 class Fields:
@@ -193,8 +201,8 @@ class Snapshots(Tabular):
         self._table = table
 
     @cached_property
-    def _defined(self) -> npt.NDArray[np.bool_]:
-        return self._source.defined(self._keys)
+    def _places(self) -> npt.NDArray[np.intp]:
+        return self._source.places(self._keys)
 
     @cached_property
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
@@ -202,10 +210,10 @@ class Snapshots(Tabular):
         return {}
 
     def _values(self, column: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """A column's values in the order of their places, and zeros behind them, which stand for no row."""
         if column not in self._columns:
-            values = np.zeros((len(self.times), len(self._keys), *dtype.shape), dtype.base)
-            self._source.fill(column, self._keys, values)
-            self._columns[column] = values
+            none = np.zeros((1, *dtype.shape), dtype.base)
+            self._columns[column] = np.concatenate([*self._source.values(column, self._keys), none])
         return self._columns[column]
 
     def __getitem__(self, field: str) -> SnapshotTable:
@@ -222,32 +230,27 @@ class Snapshots(Tabular):
         a book. Raises ConfigurationError as ``to_arrow``, and for a field that no table shows."""
         dtype = self._fields.declared[field]
         names = self._fields.columns(field, dtype)
-        records = {
-            of: self._values(name, dtype[of]).reshape(-1, *dtype[of].shape)
-            for name, of in zip(names, dtype.names or (), strict=True)
-        }
+        records = {of: self._values(name, dtype[of]) for name, of in zip(names, dtype.names or (), strict=True)}
         shown = Table(dtype, self._fields.size_unit).shown(records, prices)
         prefix, _, last = names[0].rpartition(".")
+        places = self._places.reshape(-1)
         made = {}
         for name in column_names(last, dtype[last]):
             if not (found := shown.get(name)):
                 raise ConfigurationError(field, "only its handler uses this field, and no table shows it")
-            none = self._undefined(found.values)
-            none = none if found.none is None else none | found.none
-            made[f"{prefix}.{name}" if prefix else name] = Shown(found.values, none, found.is_decimal)
+            none = np.zeros(found.values.shape, bool) if found.none is None else found.none
+            none[-1] = True
+            values = found.values.take(places, axis=0)
+            made[f"{prefix}.{name}" if prefix else name] = Shown(values, none.take(places, axis=0), found.is_decimal)
         return made
-
-    def _undefined(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Mask of values, with a row per time and symbol, from before the symbol's first tick."""
-        before = ~self._defined.reshape(-1, *[1] * (values.ndim - 1))
-        return np.ascontiguousarray(np.broadcast_to(before, values.shape))
 
     def integers(self, field: str) -> npt.NDArray[Any]:
         """Exact numbers of a field, shape (n_times, n_symbols), masked before a symbol's first tick."""
         dtype = self._fields.declared[field]
         values = self._values(field, dtype[(dtype.names or ())[0]])
-        flat = values.reshape(-1, *values.shape[2:])
-        return np.ma.MaskedArray(values, self._undefined(flat).reshape(values.shape))
+        none = np.zeros(values.shape, bool)
+        none[-1] = True
+        return np.ma.MaskedArray(values.take(self._places, axis=0), none.take(self._places, axis=0))
 
     def to_arrow(self, *, prices: Prices = "float") -> Any:
         """A pyarrow.Table with the columns ``ts``, ``symbol`` and the fields. Raises as ``Tabular.to_arrow``."""

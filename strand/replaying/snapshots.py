@@ -220,11 +220,15 @@ class HistoryRecorder(SnapshotRecorder):
         self._first: int | None = None
         self._time = 0
         self._feed_times: list[npt.NDArray[np.int64]] = []
+        #: The history has been told of the symbols below this number.
+        self._told = 0
         self._changes: Changes | None = None
         # A timer counts from the first tick at or after it on, of any symbol: the table has to know when ticks were.
         self.sees_ticks = any(handler.timers for handler in interior(dispatcher).handlers)
 
     def begin(self, batch: TickBatch) -> None:
+        if self._wanted.symbols is not None and len(self._feed.symbols) > self._told:
+            self._leave_out()
         if len(batch) and self._first is None:
             self._first = max(int(batch["ts_recv"][0]), 0)
         if len(batch) and self.sees_ticks:
@@ -232,6 +236,16 @@ class HistoryRecorder(SnapshotRecorder):
             intervals = -(-times // self._wanted.every_ns)
             self._feed_times.append(times[np.append(np.flatnonzero(np.diff(intervals)), len(times) - 1)])
             self._time = int(times[-1])
+
+    def _leave_out(self) -> None:
+        """Has no rows kept of the symbols that the feed has named since the last call, unless they are chosen, or have
+        had ticks without a name."""
+        first, self._told = self._told, len(self._feed.symbols)
+        self._dispatcher.learn_symbols(self._feed.symbols)
+        table, chosen = self._dispatcher.symbols, set(self._keys().tolist())
+        named = [key for key in range(first, self._told) if table.has_name(key) and key not in chosen]
+        others = np.array(named, np.intp)
+        self._history.leave_out(others[self._counts[others] == 0])
 
     def end(self) -> None:
         self._changes = self._made(None)

@@ -69,8 +69,8 @@ class SymbolNames(NamedTuple):
 
     def texts(self) -> npt.NDArray[np.str_]:
         """The names, shape (n,)."""
-        keys, places = np.unique(self.keys, return_inverse=True)
-        found: npt.NDArray[np.str_] = np.array([self.names[key] for key in keys.tolist()], np.str_)[places]
+        places, names = self.coded()
+        found: npt.NDArray[np.str_] = np.array(names, np.str_)[places]
         return found
 
     def coded(self) -> tuple[npt.NDArray[np.int32], list[str]]:

@@ -201,6 +201,28 @@ def test_the_partial_result_of_a_failed_run_has_all_snapshots_before_the_failure
         assert found["n"].array[:, key].filled(0).tolist() == np.searchsorted(of_symbol, found.times, "right").tolist()
 
 
+@pytest.mark.parametrize("known_from", [0, 1, 200])
+@pytest.mark.parametrize("chosen", [["E", "B"], ["C"], ["#3", "A"]])
+@pytest.mark.parametrize(("make", "wait"), [(compiled, None), (compiled_timed, WAIT)])
+def test_chosen_symbols_have_the_values_that_they_have_among_all(
+    make: Any, wait: int | None, chosen: list[str], known_from: int
+) -> None:
+    handler, ticks = make(), ticks_of(9)
+    times, rows = expected_of(ticks, wait)
+    names = [name if f"#{key}" not in chosen else "" for key, name in enumerate(SYMBOLS)]
+    keys = [int(name[1:]) if name[0] == "#" else SYMBOLS.index(name) for name in chosen]
+    wanted = strand.snapshot(every=f"{EVERY}ns", fields=FIELDS, symbols=chosen)
+    for workers in (0, 1, 2):
+        # Names that the feed tells late, and ticks of symbols that have none yet.
+        feed = testing.ListFeed(ticks, names, batches=64, known_from=known_from)
+        found = strand.replay(feed, handler, snapshot=wanted, workers=workers).snapshots
+        assert found.times.tolist() == times
+        assert found.symbols == tuple(chosen)
+        for field, name in enumerate(FIELDS):
+            values = [[None if (of := row[key]) is None else of[field] for key in keys] for row in rows]
+            assert found[name].array.tolist() == values, f"{workers} workers, {name}"
+
+
 def test_a_saved_run_goes_on_with_its_snapshots(tmp_path: Any) -> None:
     handler, ticks = compiled_timed(), ticks_of(7)
     wanted = strand.snapshot(every=f"{EVERY}ns", fields=FIELDS)

@@ -143,6 +143,7 @@ types: dev
 	@cp -rs $(CURDIR)/strand build/types/strand
 	@cp -rs $(CURDIR)/feeds build/types/strand/feeds
 	cd build/types && $(BIN)/mypy --strict --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p strand
+	$(BIN)/pytest -q -m types tests/unit/test_options.py
 
 # A second build of the package, beside the one in .venv and put before it by PYTHONPATH. libstdc++ is loaded early
 # because the sanitizer can only stand in for __cxa_throw when it finds it at the start.

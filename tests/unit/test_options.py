@@ -420,6 +420,7 @@ def mypy_of(once: Callable[[str, Callable[[Path], object]], Path]) -> Callable[[
     return lambda folder, text: check(text, folder / "script.py")
 
 
+@pytest.mark.types
 def test_mypy_passes_calls_and_fails_those_that_are_misspelt(mypy_of: Any, tmp_path: Path) -> None:
     status, said = mypy_of(tmp_path, GOOD)
     assert status == 0, said
@@ -449,6 +450,7 @@ MISSPELT_IN_JOBS = [
 ]
 
 
+@pytest.mark.types
 def test_mypy_passes_the_scripts_of_jobs_and_fails_each_option_that_is_misspelt(mypy_of: Any, tmp_path: Path) -> None:
     pytest.importorskip("polars")
     jobs = ROOT / "examples/jobs"

@@ -22,14 +22,10 @@ from strand import get_include
 from strand.command import bench
 from strand.command.cli import COMMANDS, cli, main
 from strand.command.parameters import CoreList, SectionedCommand, progress
-from strand.feeds.sample import sample_path
 from strand.handlers import BUILTIN
 from strand.policies.policy import POLICIES
 
 pytestmark = pytest.mark.python
-
-
-SAMPLE = str(sample_path())
 
 
 def test_every_command_has_json() -> None:

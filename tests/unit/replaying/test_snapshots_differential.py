@@ -125,15 +125,6 @@ def compiled_timed() -> Any:
     return counts
 
 
-def batches() -> Any:
-    @strand.batch_handler(state=STATE)
-    def counts(symbol: str, ticks: Any, row: Any) -> None:
-        row["n"] += len(ticks)
-        row["last"] = ticks["price"][-1]
-
-    return counts
-
-
 def objects() -> Any:
     @strand.object_handler(state=STATE)
     class Counts:

@@ -483,28 +483,6 @@ def test_what_is_not_to_be_seen_is_its_escape_and_all_else_stays() -> None:
     assert printable("\udc80\0\r") == r"\udc80\x00\r"
 
 
-# ---- Records of a file that a run wrote, read again for a figure
-
-
-RECORD = np.dtype([("ts", "<i8"), ("instrument_id", "<u4"), ("price", "<f8")])
-
-
-def write(path: Path) -> np.ndarray[Any, Any]:
-    records = np.zeros(5, RECORD)
-    records["ts"], records["instrument_id"] = [10, 20, 30, 40, 50], [0, 1, 2, 1, 0]
-    records["price"] = [0.5, 1.5, 2.5, 3.5, 4.5]
-    if path.suffix == ".npy":
-        np.save(path, records)
-    else:
-        pa = pytest.importorskip("pyarrow")
-        import pyarrow.parquet
-
-        columns = {name: pa.array(records[name]) for name in ("instrument_id", "price")}
-        times = pa.array(records["ts"].astype("<M8[ns]"))
-        pyarrow.parquet.write_table(pa.table({"ts": times, **columns}), path)
-    return records
-
-
 # ---- A run as JSON
 
 

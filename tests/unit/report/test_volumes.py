@@ -7,30 +7,10 @@ import pytest
 
 import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.report.market import scale_top, step_ns, volume_by_time
+from strand.report.market import volume_by_time
 
 pytestmark = pytest.mark.python
 SECOND = 10**9
-
-
-def test_a_few_huge_columns_do_not_make_the_scale() -> None:
-    rng = np.random.default_rng(3)
-    usual = rng.uniform(500, 1000, 40)
-    crosses = np.array([50_000.0, *usual, 80_000.0])
-    assert scale_top(crosses) == 1.25 * usual.max()
-    assert scale_top(usual) == usual.max()
-    # A third column as high belongs to the market.
-    assert scale_top(np.append(crosses, 60_000.0)) == 80_000
-    # One that is not far above the others is drawn as it is.
-    assert scale_top(np.append(usual, 2.4 * usual.max())) == 2.4 * usual.max()
-    # Of few columns fewer than half stand above the scale.
-    assert [scale_top(np.array(few)) for few in ([1.0, 9.0], [1.0, 2.0, 9.0], [1.0, 2.0, 8.0, 9.0])] == [9, 2.5, 9]
-
-
-def test_a_step_is_the_least_round_one_that_gives_columns_enough_and_days_where_all_are_too_short() -> None:
-    hours = np.arange(24) * 3600 * SECOND
-    assert step_ns(hours.astype(np.uint64)) == 3600 * SECOND
-    assert step_ns((hours * 24 * 100).astype(np.uint64)) == 100 * 86_400 * SECOND
 
 
 def test_every_trade_is_in_the_step_in_which_it_was_seen() -> None:

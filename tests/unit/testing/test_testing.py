@@ -107,6 +107,8 @@ def test_the_same_seed_gives_the_same_rows_outputs_and_statistics_and_others_do_
 
 
 def test_what_the_collector_frees_of_another_run_takes_no_step_of_this_one() -> None:
+    gc.collect()
+    gc.freeze()  # what other tests have made: each of the collections below would go through it
     feed, collects = testing.feed(trades()), False
 
     class Collects(Timed):

@@ -16,8 +16,6 @@ from strand.feeds.live.partitions import Place
 from strand.logs import Event
 from strand.ticks import KIND_STATUS, TICK, empty, limits, picked
 
-__all__ = ["Counts", "Faults", "Owners", "Records", "Repeats", "tell"]
-
 #: Of messages that cannot be used: by their index in a batch, the error that says so.
 Faults = dict[int, FeedError]
 #: How many ticks each message of a batch has, shape (n,).

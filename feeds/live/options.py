@@ -15,8 +15,6 @@ from strand.fixed import dataclass
 from strand.options import File, Number, Text, Whole
 from strand.ticks import MAX_SEQUENCE
 
-__all__ = ["Address", "JoinOptions", "KafkaOptions", "MoldOptions", "WebSocketOptions", "ipv4", "parse_address"]
-
 
 def ipv4(text: str, field: str) -> str:
     """A dotted IPv4 address, or ``localhost``. Raises ConfigurationError."""

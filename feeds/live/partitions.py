@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from strand.ticks import KIND_STATUS, TICK, limits
 
-__all__ = ["Columns", "Messages", "Partitions", "Place", "by_topic", "listed", "named", "runs", "times_of"]
-
 #: A topic and a partition of it.
 Place = tuple[str, int]
 #: What is known of each message: values, keys, offsets, and what else the feed reads, each of shape (n,).

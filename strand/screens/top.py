@@ -50,6 +50,7 @@ class Top(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("s", "sort", "Sort workers"),
         Binding("slash", "ask('filter')", "Filter"),
         Binding("a", "ask('symbol')", "Ask a symbol"),

@@ -158,6 +158,20 @@ def test_the_screen_of_a_scheduler_has_levels_and_no_strands() -> None:
         drive(Top(attached()), steps)
 
 
+@pytest.mark.parametrize("keys", [("q",), ("ctrl+c",), ("slash", "ctrl+c")])
+def test_q_and_ctrl_c_end_the_screen_and_ctrl_c_also_while_a_text_is_asked_for(keys: tuple[str, ...]) -> None:
+    with strand.Dispatcher(4, "count", attachable=True, name="watched", workers=1):
+        screen = Top(attached())
+
+        async def steps(pilot: Pilot[None]) -> None:
+            assert screen.is_running
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert screen._exit
+
+        drive(screen, steps)
+
+
 def test_what_is_not_defined_is_a_dash_and_no_number() -> None:
     assert (number(None), share(None), seconds(None)) == ("-", "-", "-")
     assert (number(1234.6), share(0.125), seconds(0.0015)) == ("1,235", "12.5%", "1.5 ms")

@@ -317,7 +317,8 @@ def assign_handlers(
             at = table.index(names[0])
             of_symbol[at], named[at] = number[same], True
     if default is None and not named.all():
-        missing = table.name(int(np.flatnonzero(~named)[0]))
+        left = np.flatnonzero(~named).tolist()
+        missing = table.name(next(filter(table.has_name, left), left[0]))
         raise ConfigurationError("handlers", f"there is none for {missing!r}; give one for '*' to serve all others")
     if len(distinct) > 65_535:
         raise ConfigurationError("handlers", "at most 65,535 different ones")

@@ -135,6 +135,13 @@ def test_a_table_of_handlers_that_cannot_work_is_refused(options: Any, error: ty
         Dispatcher(["A", "B"], **options)
 
 
+def test_the_error_of_a_table_without_a_handler_for_all_names_a_symbol_that_has_a_name() -> None:
+    with pytest.raises(ConfigurationError, match="there is none for 'B'; give one for"):
+        Dispatcher(["", "A", "B"], handlers={"A": "count"})  # ITCH, for one, leaves number 0 without a name
+    with pytest.raises(ConfigurationError, match="there is none for '#1'; give one for"):
+        Dispatcher(["A", ""], handlers={"A": "count"})
+
+
 # ---- Strands that are held back, and let go
 
 

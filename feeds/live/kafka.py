@@ -292,15 +292,18 @@ class KafkaFeed(BaseFeed):
             self._begin()
         except _StoppedError:
             return
-        self._begun = self._heard = time.monotonic()
-        self._looked = self._commit_at = self._begun
         yield empty(0)
+        self._begun = self._heard = self._looked = self._commit_at = time.monotonic()
         while not self._over():
             self._mark()
             self._commit_in_time()
             batch = self._receive()
+            returned = time.monotonic()
             # An empty batch brings the run's figures, and the next commit.
             yield empty(0) if batch is None else batch
+            self._look_for_partitions()
+            away_s = time.monotonic() - returned  # what came meanwhile was not looked for: that is no silence
+            self._heard, self._waits_since = self._heard + away_s, self._waits_since + away_s
             if self._fault is not None and not self._partitions.is_waiting:
                 self._mark()
                 raise self._fault
@@ -308,7 +311,7 @@ class KafkaFeed(BaseFeed):
 
     def _mark(self) -> None:
         """Notes that the batches so far have been published."""
-        if self._given:
+        if self._given and self._options["consumer_group"] is not None:
             self._marks.append((self._count_published(), self._given))
             self._given = {}
 
@@ -439,12 +442,14 @@ class KafkaFeed(BaseFeed):
                     slice_s *= 2  # a broker is there, and needs longer
 
     def _look_for_partitions(self) -> None:
-        """Reads partitions that a topic got meanwhile, from their start."""
-        if self._options["share"] or self._options["partitions"] or self._options["until_end"]:
+        """Reads partitions that a topic got since the last look, from their start."""
+        options, now = self._options, time.monotonic()
+        if now - self._looked < _METADATA_S or options["share"] or options["partitions"] or options["until_end"]:
             return
+        self._looked = now
         try:
             new = [place for place in self._all_partitions(1.0) if place not in self._partitions]
-        except FeedError:
+        except (FeedError, _StoppedError):
             return  # the brokers are away: the next look may find them
         if new:
             self._consumer.incremental_assign(
@@ -503,7 +508,8 @@ class KafkaFeed(BaseFeed):
         except kafka.KafkaException as error:
             raise FeedError(f"{named(place)}: its offsets cannot be read: {_text(error)}", path=self._where) from error
         if offset is None:
-            offset = int(high if self._options["begin"] == "latest" else low)
+            is_new = self._is_resumed and not (self._options["partitions"] or self._options["share"])  # since the state
+            offset = int(high if self._options["begin"] == "latest" and not is_new else low)
         elif not low <= offset <= high:
             offset = self._gone(place, offset, low, high)
         return offset, high if self._options["until_end"] else None
@@ -599,18 +605,16 @@ class KafkaFeed(BaseFeed):
         most = self._options["batch_messages"]
         if (bound := self._options["max_messages"]) is not None:
             most = min(most, bound - self._counts["messages"])
-        if time.monotonic() - self._looked >= _METADATA_S:
-            self._looked = time.monotonic()
-            self._look_for_partitions()
         messages = self._take(most)
         if messages is None and self._fault is None:
             received = self._consume(most)
-            if len(self._partitions) > 1:
-                self._hold_back(received)
-                messages = self._take(most)
-            elif received:
+            if len(received) == len(self._partitions) == 1 and not self._partitions.is_waiting:
                 ((place, columns),) = received
                 messages = Messages([place], np.zeros(len(columns[0]), np.int64), columns)
+            else:
+                self._hold_back(received)
+                messages = self._take(most)
+                self._tell(self._consumer.pause, self._partitions.pause())
         if messages is None:
             return None
         batch = self._ticks_of(messages)
@@ -647,7 +651,7 @@ class KafkaFeed(BaseFeed):
         return found
 
     def _hold_back(self, received: list[tuple[Place, Columns]]) -> None:
-        """Lets messages wait for those of other partitions, and asks for no more of a partition that is far ahead."""
+        """Lets messages wait for those of other partitions."""
         if not self._partitions.is_waiting:
             self._waits_since = time.monotonic()
         for place, columns in received:
@@ -656,7 +660,6 @@ class KafkaFeed(BaseFeed):
             else:
                 times = np.array([ms * 1_000_000 if kind else -1 for kind, ms in columns[3]], np.int64)
             self._partitions.keep(place, columns, times)
-        self._tell(self._consumer.pause, self._partitions.pause())
 
     def _take(self, most: int) -> Messages | None:
         """The messages that come next by their times; None where one that is not here yet may be earlier."""

@@ -69,7 +69,8 @@ class _Partition:
     """The reading of a partition, and the messages of it that wait."""
 
     __slots__ = (
-        "columns", "end", "is_at_end", "is_ended", "is_overtaken", "is_paused", "latest", "n_bytes", "read", "times"
+        "columns", "end", "is_at_end", "is_ended", "is_outdated", "is_overtaken", "is_paused", "latest", "n_bytes",
+        "read", "times",
     )  # fmt: skip
 
     def __init__(self, offset: int | None, end: int | None) -> None:
@@ -77,6 +78,8 @@ class _Partition:
         self.read, self.end = offset, end
         self.is_ended = end is not None and offset is not None and offset >= end
         self.is_at_end = self.is_overtaken = self.is_paused = False
+        #: True at the start and from a pause on, up to the next message or the end: the known newest is of before.
+        self.is_outdated = True
         #: What waits, and the times, which never fall.
         self.columns: Columns = ()
         self.times: Times = np.zeros(0, np.int64)
@@ -102,7 +105,9 @@ class _Partition:
         """Tells whether there may be messages that were not received yet."""
         if self.is_ended or self.is_at_end or self.is_overtaken:
             return False
-        return self.end is not None or self.read is None or not 0 <= newest(place) <= self.read
+        if self.end is not None or self.read is None or self.is_outdated:
+            return True
+        return not 0 <= newest(place) <= self.read
 
 
 class Partitions:
@@ -153,7 +158,7 @@ class Partitions:
         """Notes messages of a partition that have come, and returns those up to its end."""
         each = self._of[place]
         each.read = messages[-1].offset() + 1
-        each.is_at_end = each.is_overtaken = False
+        each.is_at_end = each.is_overtaken = each.is_outdated = False
         if each.end is None or each.read < each.end:
             return messages
         each.is_ended = True
@@ -163,7 +168,7 @@ class Partitions:
         """Notes that a partition has no more messages, behind ``offset``."""
         each = self._of[place]
         if each.read is None or offset >= each.read:
-            each.is_at_end = True
+            each.is_at_end, each.is_outdated = True, False
             each.is_ended = each.end is not None
 
     def skip(self, place: Place, offset: int) -> bool:
@@ -232,6 +237,7 @@ class Partitions:
         found = [place for place, each in self._of.items() if each.is_paused != paused and beyond(each.n_bytes)]
         for place in found:
             self._of[place].is_paused = paused
+            self._of[place].is_at_end, self._of[place].is_outdated = False, True
         return found
 
     def paused(self, places: Iterable[Place]) -> list[Place]:

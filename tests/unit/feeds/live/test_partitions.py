@@ -4,20 +4,52 @@ from __future__ import annotations
 
 import heapq
 import random
+import threading
+import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from kafka_mock import PROFILE, Cluster, cluster, records, trade
+from kafka_mock import PROFILE, Cluster, cluster, kafka, records, trade
 from reading import ticks_of
 
 import strand
 from strand import ticks
+from strand.feeds.live import kafka as kafka_feeds
 from strand.feeds.live import partitions
 
 pytestmark = pytest.mark.python
+
+
+#: The changes of a group in the middle of a look for messages: "assign", "revoke" or "lost", and partitions.
+Changes = list[tuple[str, list[int]]]
+
+
+class Scripted(kafka.Consumer):  # type: ignore[misc]
+    """A consumer whose group changes as a test says, and which tells of its calls."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self.received = 0
+        self.told: dict[str, Any] = {}
+        self.least_s = 0.0
+
+    def subscribe(self, _: Any, **told: Any) -> None:
+        self.told = told
+
+    def consume(self, most: int, timeout: float) -> list[Any]:
+        for kind, numbers in self.changes():
+            self.told[f"on_{kind}"](self, [kafka.TopicPartition("ticks", number) for number in numbers])
+        found: list[Any] = super().consume(most, max(timeout, self.least_s))
+        self.received += sum(each.error() is None for each in found)
+        return found
+
+    def changes(self) -> Changes:
+        return []
 
 
 def message(symbol: str, time: int, sequence: int) -> bytes:
@@ -178,3 +210,218 @@ def test_a_feed_ends_where_the_partitions_ended_when_it_began() -> None:
             kafka.send("ticks", records(["A", "B"], 40, first=101 + len(found), spread=2))  # a producer that goes on
             found += batch["sequence"].tolist()
     assert found == [1 + n // 2 for n in range(200)]
+
+
+def test_messages_that_waited_for_a_partition_come_first_when_it_goes_to_another_member(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Member(Scripted):
+        step = 0
+
+        def changes(self) -> Changes:
+            if Member.step == 0:
+                Member.step = 1
+                self.told["on_assign"](self, [kafka.TopicPartition("ticks", number) for number in (0, 1)])
+                self.pause([kafka.TopicPartition("ticks", 1)])  # it brings nothing
+            elif Member.step == 2:
+                self.least_s = 0.0
+            elif Member.step == 1 and self.received == 100:
+                Member.step, self.least_s = 2, 30.0  # this look finds messages
+                cluster_.send("ticks", records(["A"], 100, first=101))
+                return [("revoke", [1])]
+            return []
+
+    monkeypatch.setattr(kafka, "Consumer", Member)
+    with cluster(partitions=2) as cluster_:
+        cluster_.send("ticks", [*records(["A"], 100), *[(key, value, 1) for key, value, _ in records(["B"], 5)]])
+        feed = cluster_.feed(
+            "ticks", until_end=False, share=True, consumer_group="g", wait_s=None, max_messages=200, max_seconds=60
+        )
+        found = [number for batch in feed for number in batch["sequence"].tolist()]
+        feed.close()
+        assert cluster_.committed("ticks", "g", 2)[0] == 200
+    assert found == list(range(1, 201))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_message_comes_once_and_in_order_while_partitions_come_and_go(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(seed)
+    parts = [
+        [(f"P{number}", n * draw.choice([1, 3]) + 1) for n in range(draw.choice([200, 1_000]))] for number in range(3)
+    ]
+    commits: list[list[int]] = []
+    handled = [0, 0, 0]
+
+    class Member(Scripted):
+        has: set[int]
+        n_changes = 0
+
+        def changes(self) -> Changes:
+            if not Member.n_changes:
+                self.has = set()
+            if Member.n_changes > 25:
+                missing = {0, 1, 2} - self.has
+                self.has |= missing
+                return [("assign", [number]) for number in missing]
+            if Member.n_changes and draw.random() < 0.8:
+                return []
+            Member.n_changes += 1
+            number = draw.randrange(3)
+            self.has ^= {number}
+            return [("assign" if number in self.has else draw.choice(["revoke", "lost"]), [number])]
+
+        def commit(self, *, offsets: list[Any], asynchronous: bool) -> Any:
+            for each in offsets:
+                assert each.offset <= handled[each.partition]
+                commits.append([each.partition, each.offset])
+            return super().commit(offsets=offsets, asynchronous=asynchronous)
+
+    monkeypatch.setattr(kafka, "Consumer", Member)
+    monkeypatch.setattr(partitions, "_AHEAD_BYTES", 20_000)
+    with cluster(partitions=3) as cluster_:
+        send(cluster_, parts, draw)
+        feed = cluster_.feed(
+            "ticks", until_end=False, share=True, consumer_group="g", batch_messages=draw.choice([1, 20, 500]),
+            max_messages=sum(map(len, parts)), max_seconds=200, commit_s=1e-6, idle_timeout_s=None,
+        )  # fmt: skip
+        found: dict[str, list[int]] = {f"P{number}": [] for number in range(3)}
+        for batch in feed:
+            for tick in batch:
+                symbol = feed.symbols[tick["instrument_id"]]
+                found[symbol].append(int(tick["sequence"]))
+                handled[int(symbol[1])] += 1
+        feed.close()
+        assert cluster_.committed("ticks", "g", 3) == [len(part) for part in parts]
+    assert found == {f"P{number}": list(range(1, len(part) + 1)) for number, part in enumerate(parts)}
+    for number in range(3):
+        offsets = [offset for partition, offset in commits if partition == number]
+        assert offsets == sorted(offsets)
+
+
+def test_what_comes_while_a_partition_that_was_read_to_its_end_is_paused_comes_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partitions, "_AHEAD_BYTES", 20_000)
+    sent = [(f"P{n % 2}", message(f"P{n % 2}", 1 + n, 1 + n // 2) * 10, n % 2) for n in range(2_000)]
+    paused: list[int] = []
+
+    class Reader(Scripted):
+        def assign(self, places: list[Any]) -> None:
+            super().assign(places)
+            super().pause([kafka.TopicPartition("ticks", 1)])  # the other one gets ahead
+
+        def pause(self, places: list[Any]) -> None:
+            super().pause(places)
+            if not paused:
+                cluster_.send("ticks", [each for each in sent if not each[2]][200:])
+                self.resume([kafka.TopicPartition("ticks", 1)])
+            paused.extend(each.partition for each in places)
+
+    monkeypatch.setattr(kafka, "Consumer", Reader)
+    with cluster(partitions=2) as cluster_:
+        cluster_.send("ticks", [each for each in sent if not each[2]][:200])
+        cluster_.send("ticks", [each for each in sent if each[2]])
+        feed = cluster_.feed("ticks", until_end=False, wait_s=None, max_messages=2_000, max_seconds=60)
+        found = ticks_of(feed)["ts_recv"][::10]
+    assert paused[0] == 0
+    assert found.tolist() == list(range(1, 2_001))
+
+
+def test_a_partition_that_comes_back_is_waited_for_until_its_end_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    second = [kafka.TopicPartition("ticks", 1)]
+
+    class Member(Scripted):
+        step = 0
+
+        def changes(self) -> Changes:
+            Member.step += 1
+            if Member.step == 1:
+                return [("assign", [0, 1])]
+            if self.received == 20 and "assign" in steps:
+                steps.remove("assign")
+                cluster_.send("ticks", late)
+                self.told["on_revoke"](self, second)
+                self.told["on_assign"](self, second)
+                self.pause(second)  # the other partition's messages come first
+            elif self.received == 30 and "resume" in steps:
+                steps.remove("resume")
+                self.resume(second)
+            return []
+
+    steps = ["assign", "resume"]
+    late = [(f"P{n % 2}", message(f"P{n % 2}", n, n // 2), n % 2) for n in range(21, 41)]
+    monkeypatch.setattr(kafka, "Consumer", Member)
+    with cluster(partitions=2) as cluster_:
+        cluster_.send("ticks", [(f"P{n % 2}", message(f"P{n % 2}", n, n // 2), n % 2) for n in range(1, 21)])
+        feed = cluster_.feed(
+            "ticks", until_end=False, share=True, consumer_group="g", wait_s=None, max_messages=40, max_seconds=60
+        )
+        found = ticks_of(feed)["ts_recv"].tolist()
+    assert sorted(found) == list(range(1, 41))
+    assert found[20:] == list(range(21, 41))
+
+
+@pytest.mark.parametrize("options", [{"idle_timeout_s": 100.0}, {"idle_timeout_s": None, "wait_s": 100.0}])
+def test_the_time_that_a_caller_takes_for_a_batch_is_no_silence_of_the_brokers(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + past_s, sleep=time.sleep, time_ns=time.time_ns)
+    monkeypatch.setattr(kafka_feeds, "time", clock)
+    with cluster(partitions=2) as kafka:
+        for partition in (0, 1):
+            kafka.send("ticks", [each for each in records(["A", "B"], 4_000, spread=2) if each[2] == partition])
+        feed = kafka.feed("ticks", batch_messages=50, **options)
+        found: list[int] = []
+        for batch in feed:
+            found += batch["ts_recv"].tolist()
+            past_s += 1_000
+    assert len(found) == 4_000
+    assert found == sorted(found)
+    assert not feed.statistics()["overtaken"]
+
+
+def test_a_feed_without_a_group_keeps_no_offsets_of_its_batches() -> None:
+    sizes = []
+    with cluster() as kafka:
+        kafka.send("ticks", records(["A"], 2_000))
+        for number, batch in enumerate(kafka.feed("ticks", batch_messages=1)):
+            if number == 100:
+                tracemalloc.start()
+            if number in (500, 1_900):
+                sizes.append(tracemalloc.get_traced_memory()[0])
+            del batch
+        tracemalloc.stop()
+    assert sizes[1] - sizes[0] < 200_000
+
+
+def test_a_stop_while_no_broker_tells_of_new_partitions_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_feeds, "_METADATA_S", 0.0)
+    with cluster() as kafka:
+        kafka.send("ticks", records(["A"], 20))
+        feed = kafka.feed("ticks", until_end=False, idle_timeout_s=None, max_seconds=60)
+        found = 0
+        for batch in feed:
+            found += len(batch)
+            if len(batch) and found == 20:
+                kafka.down()
+                stopper = threading.Timer(0.5, feed.stop)
+                stopper.start()
+        feed.close()
+        stopper.join()
+    assert found == 20
+
+
+def test_a_partition_that_the_saved_state_does_not_know_is_read_from_its_start() -> None:
+    with cluster(partitions=2) as kafka:
+        kafka.send("ticks", records(["A", "B"], 20, spread=2))
+        first = kafka.feed("ticks", begin="latest")
+        assert not len(ticks_of(first))
+        state = dict(first.state())
+        state["offsets"] = [each for each in state["offsets"] if each[1] == 0]  # the topic got the other one later
+        feed = kafka.feed("ticks", begin="latest")
+        feed.resume(state)
+        assert ticks_of(feed)["sequence"].tolist() == list(range(1, 11))
+        assert list(feed.symbols) == ["B"]

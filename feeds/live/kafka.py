@@ -655,11 +655,7 @@ class KafkaFeed(BaseFeed):
         if not self._partitions.is_waiting:
             self._waits_since = time.monotonic()
         for place, columns in received:
-            if self._json is None:
-                times = times_of(columns[0])
-            else:
-                times = np.array([ms * 1_000_000 if kind else -1 for kind, ms in columns[3]], np.int64)
-            self._partitions.keep(place, columns, times)
+            self._partitions.keep(place, columns, times_of(*columns))
 
     def _take(self, most: int) -> Messages | None:
         """The messages that come next by their times; None where one that is not here yet may be earlier."""

@@ -29,8 +29,11 @@ _OVERHEAD: Final = 300
 _AHEAD_BYTES: Final = 32 << 20
 
 
-def times_of(values: Iterable[bytes | None]) -> Times:
-    """The ``ts_recv`` of the first record of each message, ns; -1 for a message that is no record."""
+def times_of(values: Iterable[bytes | None], _: object, __: object, stamps: Iterable[Any] | None = None) -> Times:
+    """The times of messages, from their columns, ns: that of the message, if the feed reads it, else the ``ts_recv`` of
+    the first record; -1 for a message that has none."""
+    if stamps is not None:
+        return np.array([ms * 1_000_000 if kind else _NO_TIME for kind, ms in stamps], np.int64)
     size = TICK.itemsize
     heads = [value[:size] if value and not len(value) % size else _NO_RECORD for value in values]
     first = np.frombuffer(b"".join(heads), TICK)

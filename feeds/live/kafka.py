@@ -695,7 +695,8 @@ class KafkaFeed(BaseFeed):
                 to = self._gone(place, max(message.offset() if wanted is None else wanted, 0), low, high)
                 if self._partitions.skip(place, to):
                     self._next[place] = self._begins[place] = to
-                self._consumer.seek(self._kafka.TopicPartition(*place, to))
+                self._consumer.incremental_unassign([self._kafka.TopicPartition(*place)])  # a seek is refused here
+                self._consumer.incremental_assign([self._kafka.TopicPartition(*place, to)])
             except FeedError as fault:
                 self._fault = fault
             except self._kafka.KafkaException as fault:

@@ -176,7 +176,7 @@ class Partitions:
 
     def skip(self, place: Place, offset: int) -> bool:
         """Goes on at another offset. Returns whether nothing of the partition waits."""
-        self._of[place].read = offset
+        self._of[place].read, self._of[place].is_outdated = offset, True
         return not len(self._of[place].times)
 
     def keep(self, place: Place, columns: Columns, times: Times) -> None:

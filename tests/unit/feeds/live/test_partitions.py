@@ -425,3 +425,42 @@ def test_a_partition_that_the_saved_state_does_not_know_is_read_from_its_start()
         feed.resume(state)
         assert ticks_of(feed)["sequence"].tolist() == list(range(1, 11))
         assert list(feed.symbols) == ["B"]
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_a_feed_goes_on_behind_messages_that_retention_took_while_others_waited(
+    share: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = kafka.TopicPartition("ticks", 1)
+    big = [(f"B{n}", message(f"B{n}", 5, 1) * 4_000, 1) for n in range(30)]  # 7.7 MB, of which the cluster keeps 5
+
+    class Reader(Scripted):
+        is_begun = is_sent = False
+
+        def changes(self) -> Changes:
+            if not self.is_begun:
+                self.is_begun = True
+                if share:
+                    self.told["on_assign"](self, [kafka.TopicPartition("ticks", number) for number in (0, 1)])
+                self.pause([second])  # it brings nothing
+            elif self.received == 50 and not self.is_sent:
+                self.is_sent = True
+                cluster_.send("ticks", big, **{"linger.ms": 0, "batch.num.messages": 1})
+                self.resume([second])
+            return []
+
+    monkeypatch.setattr(kafka, "Consumer", Reader)
+    with cluster(partitions=2) as cluster_:
+        cluster_.send("ticks", [("A", message("A", 100 + n, n + 1), 0) for n in range(50)])
+        cluster_.send("ticks", [("B", message("B", 1 + n, n + 1), 1) for n in range(5)])
+        feed = cluster_.feed(
+            "ticks", until_end=False, on_gone="earliest", wait_s=None, consumer_group="g", share=share, max_seconds=60,
+            idle_timeout_s=5.0,
+        )  # fmt: skip
+        found = [feed.symbols[tick["instrument_id"]] for batch in feed for tick in batch]
+        feed.close()
+        gone = feed.statistics()["gone_messages"]
+        assert cluster_.committed("ticks", "g", 2) == [50, 35]
+    assert gone > 5
+    assert len(found) == 4_000 * (35 - gone) + 50
+    assert found[-50:] == ["A"] * 50

@@ -512,7 +512,7 @@ static int join(sd_dispatcher *d, uint32_t participant, int looks) {
   return 1;
 }
 
-int sd_blocks_create(sd_dispatcher *d) {
+static int create(sd_dispatcher *d) {
   sd_blocks *b = aligned_alloc(2 * SD_LINE, in_lines(sizeof *b));
   if (!b) return SD_E_NO_MEMORY;
   memset(b, 0, sizeof *b);
@@ -547,6 +547,14 @@ int sd_blocks_create(sd_dispatcher *d) {
   /* H9: release; pairs with H9 of workers, which may run already. */
   sd_store(&d->joins_blocks, 1u, release, H9);
   return SD_OK;
+}
+
+int sd_blocks_decide(sd_dispatcher *d) {
+  const int reason = sd_blocks_reason(d);
+  sd_blocks_destroy(d);
+  /* C1: relaxed; nobody else writes it. */
+  sd_store(&d->arena->blocks.reason, (uint64_t)reason + 1, relaxed, C1);
+  return reason == SD_BLOCKS_POSSIBLE ? create(d) : SD_OK;
 }
 
 typedef struct held {

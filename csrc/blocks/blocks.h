@@ -117,8 +117,9 @@ enum {
 /* After the handlers are set. */
 int sd_blocks_reason(const struct sd_dispatcher *d);
 /* cffi: end */
-/* After the handlers are set, and before workers run. */
-int sd_blocks_create(sd_dispatcher *d);
+/* Decides whether blocks are possible, and makes what they need. After the handlers are set, again after the time of strands is
+ * measured, and before workers run. */
+int sd_blocks_decide(sd_dispatcher *d);
 void sd_blocks_destroy(sd_dispatcher *d);
 /* Runs blocks until the source ends, one is odd, a handler fails, the dispatcher stops, `slice` clock counts are over, or publishers have
  * to wait for the merger. SD_OK; SD_AGAIN: a strand is not idle, or another publisher runs blocks; SD_E_FULL: a strand is paused or

@@ -209,12 +209,8 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
   }
   int code = sd_timers_connect(d);
   if (!code) code = sd_outputs_connect(d);
-  sd_blocks_destroy(d);
-  const int reason = sd_blocks_reason(d);
-  /* C1: relaxed; nobody else writes it. */
-  sd_store(&d->arena->blocks.reason, (uint64_t)reason + 1, relaxed, C1);
-  if (!code && reason == SD_BLOCKS_POSSIBLE) code = sd_blocks_create(d);
-  return code;
+  const int made = sd_blocks_decide(d);
+  return code ? code : made;
 }
 
 void *sd_dispatcher_rows(sd_dispatcher *d, uint64_t *stride) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "blocks/blocks.h"
 #include "blocks/choice.h"
 #include "sd_error.h"
 #include "worker/free_task.h"
@@ -192,7 +193,9 @@ int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
 int sd_dispatcher_time_strands(sd_dispatcher *d) {
   sd_arena *a = d->arena;
   if (!d->strand_time) d->strand_time = sd_arena_get(d->space, a->n_strands, sizeof *d->strand_time, &a->strand_times);
-  return d->strand_time ? SD_OK : SD_E_NO_MEMORY;
+  if (!d->strand_time) return SD_E_NO_MEMORY;
+  sd_blocks_decide(d);
+  return SD_OK;
 }
 
 void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {

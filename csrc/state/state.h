@@ -173,7 +173,7 @@ static inline uint32_t sd_active_workers(sd_dispatcher *d) { return sd_load(&d->
 
 /* Whether blocks are under way, of which a worker takes its part, unless it only `looks`. */
 static inline int sd_join_blocks(sd_dispatcher *d, uint32_t participant, int looks) {
-  /* H9: acquire; pairs with H9 of sd_blocks_create: the function and what it uses are there. */
+  /* H9: acquire; pairs with H9 of sd_blocks_decide: the function and what it uses are there. */
   return SD_UNLIKELY(sd_load(&d->joins_blocks, acquire, H9)) && d->join_blocks(d, participant, looks);
 }
 

@@ -109,6 +109,9 @@ class Engine(Counters):
                 self._fill(entry, function)
         code = self._lib.sd_dispatcher_handlers(self._d, table, len(functions))
         checked(code, "a strand names a handler that does not exist")
+        self._check_ingest()
+
+    def _check_ingest(self) -> None:
         if self.config.ingest == "blocks" and (why := self.why_no_blocks) is not None:
             raise ConfigurationError("ingest", no_blocks(why))
 
@@ -429,9 +432,11 @@ class Engine(Counters):
         return inspection(k)
 
     def time_strands(self) -> None:
-        """Measures, from before workers run, the handlers' times by strand. Raises MemoryError."""
+        """Measures, from before workers run, the handlers' times by strand. Raises MemoryError and
+        ConfigurationError."""
         lacking = f"no memory for the times of {self.config.n_strands:,} strands"
         checked(self._lib.sd_dispatcher_time_strands(self._d), lacking, MemoryError)
+        self._check_ingest()
 
     def strand_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         """Times by strand: ns that handlers took, and the number of records in them; 0 for a strand that was not

@@ -635,9 +635,11 @@ class Dispatcher(EngineRun, Attachable):
         return self._engine.inspect(self._routing.strand_of(symbol))
 
     def time_handlers(self) -> None:
-        """Keeps the time that handlers take, for ``handler_times``. Call it before the start.
+        """Keeps the time that handlers take, for ``handler_times``. Call it before the start. No tick goes in blocks
+        then.
 
         Raises:
+            ConfigurationError: With ``ingest="blocks"``.
             MemoryError: If there is no memory for the times.
         """
         self._engine.time_strands()

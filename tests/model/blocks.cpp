@@ -35,7 +35,7 @@ struct blocks_world {
   SD_PLAIN(uint64_t) next;   /* the next number, under `numbering` */
   sd_a32 numbering;          /* the dispatcher's, which other publishers take too */
   SD_PLAIN(uint64_t) row[HOMES];
-  sd_a32 joins;             /* workers may join, as sd_blocks_create says while they run already */
+  sd_a32 joins;             /* workers may join, as sd_blocks_decide says while they run already */
   SD_PLAIN(uint64_t) there; /* what was created before that */
   int done;                 /* the oracle's: the threads need not come back */
 

@@ -66,7 +66,7 @@
 #include "engine/dispatcher.c"
 /* Blocks have a model of their own (blocks.cpp): records go the other ways here. */
 void sd_blocks_destroy(sd_dispatcher *) {}
-int sd_blocks_create(sd_dispatcher *) { return SD_OK; }
+int sd_blocks_decide(sd_dispatcher *) { return SD_OK; }
 void sd_give_way(sd_dispatcher *, uint32_t) {}
 int sd_blocks_reason(const sd_dispatcher *) { return SD_BLOCKS_HANDLERS; }
 int sd_publish_in_blocks(sd_dispatcher *, uint32_t, sd_publisher *) { return 0; }

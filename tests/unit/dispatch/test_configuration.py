@@ -89,6 +89,23 @@ def test_times_of_handlers_are_known_of_symbols_with_a_strand_of_their_own() -> 
     assert (int(ns[1]), ticks.tolist()) == (0, [5, 0])
 
 
+def test_no_tick_goes_in_blocks_where_times_of_handlers_are_kept() -> None:
+    ticks = ticks_for([n % 50 for n in range(300_000)])
+    symbols = [f"S{n}" for n in range(50)]
+    d = Dispatcher(symbols, "count", workers=2, ingest="blocks")
+    with pytest.raises(ConfigurationError, match="ingest: .*times are measured by symbol"):
+        d.time_handlers()
+    d = Dispatcher(symbols, "count", workers=2)
+    d.time_handlers()
+    with d:
+        for _ in range(20):
+            d.publish(ticks)
+    told = d.statistics().ingest
+    assert told is not None
+    assert (told.blocks, told.runs) == (0, 0)
+    assert "times are measured by symbol" in str(told.impossible)
+
+
 def test_a_reader_of_counters_has_a_row_for_each_participant() -> None:
     with Dispatcher(["A"], counting, workers=2, cores=None) as d:
         read = d.counters_reader()

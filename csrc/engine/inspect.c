@@ -194,8 +194,7 @@ int sd_dispatcher_time_strands(sd_dispatcher *d) {
   sd_arena *a = d->arena;
   if (!d->strand_time) d->strand_time = sd_arena_get(d->space, a->n_strands, sizeof *d->strand_time, &a->strand_times);
   if (!d->strand_time) return SD_E_NO_MEMORY;
-  sd_blocks_decide(d);
-  return SD_OK;
+  return d->handlers ? sd_blocks_decide(d) : SD_OK;
 }
 
 void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {

@@ -77,6 +77,7 @@ class Engine(Counters):
         #: True if strands go on after the failure of another one; see ``go_on_after_failures``.
         self.goes_on = False
         self._keep: list[Any] = []
+        self._has_handlers = False
         self._tracked: dict[int, Any] = {}
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32], handler_of_strand: npt.NDArray[np.uint16]) -> None:
@@ -109,6 +110,7 @@ class Engine(Counters):
                 self._fill(entry, function)
         code = self._lib.sd_dispatcher_handlers(self._d, table, len(functions))
         checked(code, "a strand names a handler that does not exist")
+        self._has_handlers = True
         self._check_ingest()
 
     def _check_ingest(self) -> None:
@@ -436,7 +438,8 @@ class Engine(Counters):
         ConfigurationError."""
         lacking = f"no memory for the times of {self.config.n_strands:,} strands"
         checked(self._lib.sd_dispatcher_time_strands(self._d), lacking, MemoryError)
-        self._check_ingest()
+        if self._has_handlers:
+            self._check_ingest()
 
     def strand_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         """Times by strand: ns that handlers took, and the number of records in them; 0 for a strand that was not

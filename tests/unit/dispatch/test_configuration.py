@@ -93,7 +93,7 @@ def test_no_tick_goes_in_blocks_where_times_of_handlers_are_kept() -> None:
     ticks = ticks_for([n % 50 for n in range(300_000)])
     symbols = [f"S{n}" for n in range(50)]
     d = Dispatcher(symbols, "count", workers=2, ingest="blocks")
-    with pytest.raises(ConfigurationError, match="ingest: .*times are measured by symbol"):
+    with pytest.raises(ConfigurationError, match=r"ingest: .*times are measured by symbol"):
         d.time_handlers()
     d = Dispatcher(symbols, "count", workers=2)
     d.time_handlers()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import ne
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,8 +72,8 @@ class _Partition:
     """The reading of a partition, and the messages of it that wait."""
 
     __slots__ = (
-        "columns", "end", "is_at_end", "is_ended", "is_outdated", "is_overtaken", "is_paused", "latest", "n_bytes",
-        "read", "times",
+        "end", "is_at_end", "is_ended", "is_outdated", "is_overtaken", "is_paused", "latest", "n", "n_bytes", "pieces",
+        "read",
     )  # fmt: skip
 
     def __init__(self, offset: int | None, end: int | None) -> None:
@@ -83,26 +83,30 @@ class _Partition:
         self.is_at_end = self.is_overtaken = self.is_paused = False
         #: True at the start and from a pause on, up to the next message or the end: the known newest is of before.
         self.is_outdated = True
-        #: What waits, and the times, which never fall.
-        self.columns: Columns = ()
-        self.times: Times = np.zeros(0, np.int64)
+        #: What waits, as it came: times, which never fall, and columns. How many messages these are, and their bytes.
+        self.pieces: list[list[npt.NDArray[Any]]] = []
         self.latest = _NO_TIME
-        self.n_bytes = 0
+        self.n = self.n_bytes = 0
 
     def add(self, columns: Columns, times: Times) -> None:
         if not len(times):
             return
-        if len(self.times):
-            columns = [np.concatenate(both) for both in zip(self.columns, columns, strict=True)]
-        self.columns = columns
         rising = np.maximum.accumulate(np.maximum(times, self.latest))
-        self.times, self.latest = np.concatenate((self.times, rising)), int(rising[-1])
-        self.n_bytes += sum(map(len, filter(None, columns[0][-len(times) :]))) + _OVERHEAD * len(times)
+        self.pieces.append([rising, *columns])
+        self.latest, self.n = int(rising[-1]), self.n + len(times)
+        self.n_bytes += sum(map(len, filter(None, columns[0]))) + _OVERHEAD * len(times)
+
+    def joined(self) -> list[npt.NDArray[Any]]:
+        """The times and columns of all that waits."""
+        if len(self.pieces) > 1:
+            self.pieces = [[np.concatenate(each) for each in zip(*self.pieces, strict=True)]]
+        return self.pieces[0]
 
     def drop(self, n: int) -> None:
         """Drops the first ``n`` messages, whose sizes count as those of the others."""
-        self.n_bytes -= self.n_bytes * n // max(len(self.times), 1)
-        self.times, self.columns = self.times[n:], [column[n:] for column in self.columns]
+        self.n_bytes -= self.n_bytes * n // max(self.n, 1)
+        self.n -= n
+        self.pieces = [[each[n:] for each in self.joined()]] if self.n else []
 
     def may_bring(self, place: Place, newest: Callable[[Place], int]) -> bool:
         """Tells whether there may be messages that were not received yet."""
@@ -146,12 +150,12 @@ class Partitions:
     @property
     def is_waiting(self) -> bool:
         """Tells whether there are messages that wait."""
-        return any(len(each.times) for each in self._of.values())
+        return any(each.n for each in self._of.values())
 
     @property
     def are_ended(self) -> bool:
         """Tells whether all that was to be read is read, and given."""
-        return all(each.is_ended and not len(each.times) for each in self._of.values())
+        return all(each.is_ended and not each.n for each in self._of.values())
 
     def offset(self, place: Place) -> int | None:
         """The offset behind what was received of a partition; None: nobody knows it."""
@@ -177,7 +181,7 @@ class Partitions:
     def skip(self, place: Place, offset: int) -> bool:
         """Goes on at another offset. Returns whether nothing of the partition waits."""
         self._of[place].read, self._of[place].is_outdated = offset, True
-        return not len(self._of[place].times)
+        return not self._of[place].n
 
     def keep(self, place: Place, columns: Columns, times: Times) -> None:
         """Lets messages of a partition wait. ``times``: in ns; a negative one is that of the message before."""
@@ -186,7 +190,7 @@ class Partitions:
     def drop(self) -> None:
         """Drops all that waits."""
         for each in self._of.values():
-            each.drop(len(each.times))
+            each.drop(each.n)
 
     def take(self, most: int, *, waits: bool) -> Messages | None:
         """The messages that come next, ``most`` of them; None: there are none. ``waits``: none that another partition
@@ -194,15 +198,16 @@ class Partitions:
         bound: tuple[int, Place] | None = None
         for place, each in self._of.items() if waits else ():
             if each.may_bring(place, self._newest):
-                if not len(each.times):
+                if not each.n:
                     return None
-                last = int(each.times[-1]), place
+                last = each.latest, place
                 bound = last if bound is None else min(bound, last)
         places, parts, sizes = [], [], []
         for place, each in sorted(self._of.items()):
-            n = len(each.times)
-            if bound is not None:
-                n = int(np.searchsorted(each.times, bound[0], "right" if place <= bound[1] else "left"))
+            n = each.n
+            if n and bound is not None:
+                side: Literal["left", "right"] = "right" if place <= bound[1] else "left"
+                n = int(np.searchsorted(each.joined()[0], bound[0], side))
             if n := min(n, most):
                 places.append(place)
                 parts.append(each)
@@ -211,7 +216,7 @@ class Partitions:
             return None
         times, *columns = [
             np.concatenate([column[:n] for column, n in zip(parts_of, sizes, strict=True)])
-            for parts_of in zip(*[(each.times, *each.columns) for each in parts], strict=True)
+            for parts_of in zip(*[each.joined() for each in parts], strict=True)
         ]
         order = np.argsort(times, kind="stable")[:most]
         of = np.repeat(np.arange(len(places)), sizes)[order]
@@ -221,9 +226,7 @@ class Partitions:
 
     def overtake(self) -> list[Place]:
         """Lets the others go on without the partitions that bring nothing, and returns these."""
-        late = [
-            place for place, each in self._of.items() if not len(each.times) and each.may_bring(place, self._newest)
-        ]
+        late = [place for place, each in self._of.items() if not each.n and each.may_bring(place, self._newest)]
         for place in late:
             self._of[place].is_overtaken = True
         return late

@@ -53,7 +53,7 @@ def plain(servers: str, topic: str) -> int:
     consumer.assign([kafka.TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
     seen = ended = 0
     while ended < PARTITIONS:
-        messages = consumer.consume(10_000, 0.1)
+        messages = consumer.consume(10_000, 0.005)
         found = [(message.key(), message.value()) for message in messages if message.error() is None]
         seen += len(found)
         ended += len(messages) - len(found)

@@ -121,12 +121,13 @@ class Faults:
                     fault = None
                     if faults.only in self.path:
                         fault = faults.next.pop(0) if faults.next else faults.always
+                # Before any answer: a connection that is closed with an unread body broke, and is tried again.
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 if isinstance(fault, int):
                     self.send_response(fault)
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                     return
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
                 path = self.path
                 if is_google:

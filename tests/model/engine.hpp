@@ -73,6 +73,7 @@ int sd_publish_in_blocks(sd_dispatcher *, uint32_t, sd_publisher *) { return 0; 
 int sd_run_in_blocks(sd_dispatcher *, uint32_t, const sd_block_source *, void *, uint64_t, sd_blocks_done *) {
   return SD_AGAIN;
 }
+uint64_t sd_choice_tried_after(uint64_t) { return 0; }
 void sd_choice_learn(sd_choice *, const sd_dispatcher *, uint64_t, uint64_t, int) {}
 
 #include "model_run.hpp"

@@ -1,4 +1,4 @@
-"""What the benchmarks share: sides that take turns, processes of their own, their times, and parts on the command line.
+"""Parts of the benchmarks: sides that take turns, processes of their own, their times, and parts on the command line.
 
 A side is a function that is called once a turn, and says what it found. With ``alone`` it runs in a fresh process.
 """
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def in_turns(sides: Mapping[str, Callable[[], T]], turns: int, *, warm: int = 1) -> dict[str, list[T]]:
-    """What each side found in each turn. The order changes from turn to turn; ``warm`` turns before do not count."""
+    """Calls each side in each turn, and returns what it found. The order changes from turn to turn; ``warm`` turns before do not count."""
     found: dict[str, list[T]] = {name: [] for name in sides}
     for turn in range(-warm, turns):
         for name in list(sides)[:: 1 if turn % 2 else -1]:
@@ -34,7 +34,7 @@ def in_turns(sides: Mapping[str, Callable[[], T]], turns: int, *, warm: int = 1)
 
 
 def alone(function: Callable[..., T], *given: Any, cores: Collection[int] | None = None) -> T:
-    """What a function of a module returns in a fresh process, which may use these cores alone (None: all)."""
+    """Calls a function of a module in a fresh process on these cores alone (None: all), and returns its value."""
     here = os.sched_getaffinity(0)
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         os.sched_setaffinity(0, here if cores is None else cores)  # the process inherits them
@@ -46,14 +46,14 @@ def alone(function: Callable[..., T], *given: Any, cores: Collection[int] | None
 
 @dataclass(frozen=True)
 class Taken:
-    """What a process or a call took, in seconds: user and system time of all its threads, and time by the clock."""
+    """Times of a process or a call, in seconds: user and system time of all its threads, and time by the clock."""
 
     cpu: float
     wall: float
 
 
 def taken(function: Callable[..., T], *given: Any) -> tuple[T, Taken]:
-    """What a function returns, and what this process took for it."""
+    """Calls a function, and returns its value with the times that this process took for it."""
     before, begun = processor_s(), time.perf_counter()
     found = function(*given)
     return found, Taken(processor_s() - before, time.perf_counter() - begun)

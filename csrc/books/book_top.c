@@ -57,7 +57,7 @@ int64_t sd_handle_book_top(void *rows, const sd_tick *ticks, int64_t n, sd_conte
   for (uint64_t i = 0; i < s.end; i++) {
     const sd_guess guess = sd_stages_move(&s, books, all, rows, ticks, stride, i);
     const sd_tick *t = &ticks[i];
-    /* The first line of a row was asked for with its book. Its levels lie on the lines behind, of which a tick may need any. */
+    /* The first line of a row was asked for with its book. Its levels lie on the lines behind, and a tick may need any of these. */
     if (SD_LIKELY(i + STAGE < s.end)) {
       const char *next = (const char *)sd_row_shown(row_of(rows, &ticks[i + STAGE], stride));
       for (size_t at = 0; at < sd_shown_bytes(top); at += SD_LINE) sd_prefetch_write(next + at);

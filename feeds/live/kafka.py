@@ -567,7 +567,7 @@ class KafkaFeed(BaseFeed):
         self._note("lost", f"{listed(places)}: {_LOST}")
 
     def _leave(self, consumer: Any, partitions: Sequence[Any]) -> list[Place]:
-        """Forgets what was received of partitions and not given: who has them next reads it again."""
+        """Forgets what was received of partitions and not given: the next member reads it again."""
         places = [(each.topic, each.partition) for each in partitions]
         self._tell(consumer.resume, self._partitions.paused(places))
         self._partitions.remove(places)

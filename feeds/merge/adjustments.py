@@ -168,7 +168,7 @@ class AdjustedFeed(SelectedFeed):
         return replace(info, details={**info.details, **examples, "adjusted": True})
 
     def _unused(self) -> list[str]:
-        """Rows whose symbol has not come in the source."""
+        """The rows of symbols that did not come in the source."""
         known: dict[str, Collection[str]] = {"renames": {*self._feed.symbols}, "splits": self._numbers}
         return [
             f"{table}.{at}: {symbol!r} fits no symbol"

@@ -410,7 +410,7 @@ def test_a_gap_between_the_recording_and_the_line_is_reported_or_an_error_behind
 
 @pytest.fixture
 def all_gaps(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """The lines of all gaps, of which a process logs 20 in ten seconds otherwise."""
+    """The log lines of all gaps. Without this, a process logs 20 of them in ten seconds."""
     caplog.set_level("WARNING", "strand.feeds")
     monkeypatch.setattr(EVENTS["feed.gap"], "most", None)
     EVENTS["feed.gap"].take()  # those that were left out before

@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 
 def in_turns(sides: Mapping[str, Callable[[], T]], turns: int, *, warm: int = 1) -> dict[str, list[T]]:
-    """Calls each side in each turn, and returns what it found. The order changes from turn to turn; ``warm`` turns before do not count."""
+    """Calls each side in each turn, and returns what it found. The order changes from turn to turn;
+    ``warm`` turns before do not count."""
     found: dict[str, list[T]] = {name: [] for name in sides}
     for turn in range(-warm, turns):
         for name in list(sides)[:: 1 if turn % 2 else -1]:

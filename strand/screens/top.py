@@ -113,7 +113,8 @@ class Top(App[None]):
         self._look()
 
     def _look(self) -> None:
-        if self._paused:
+        # Textual takes the parts of a screen that closes away before it stops the timer.
+        if self._paused or not self.is_running:
             return
         if self._watched.attached.has_ended:
             pid = self._watched.attached.description.pid

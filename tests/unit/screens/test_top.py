@@ -172,6 +172,17 @@ def test_q_and_ctrl_c_end_the_screen_and_ctrl_c_also_while_a_text_is_asked_for(k
         drive(screen, steps)
 
 
+def test_a_look_that_is_due_while_the_screen_closes_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strand.screens.top._EVERY_S", 0.01)
+
+    async def steps(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+
+    with strand.Dispatcher(4, "count", attachable=True, name="watched", workers=1):
+        for _ in range(2):
+            drive(Top(attached()), steps)
+
+
 def test_what_is_not_defined_is_a_dash_and_no_number() -> None:
     assert (number(None), share(None), seconds(None)) == ("-", "-", "-")
     assert (number(1234.6), share(0.125), seconds(0.0015)) == ("1,235", "12.5%", "1.5 ms")

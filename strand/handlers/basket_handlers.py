@@ -27,7 +27,7 @@ from strand.handlers.shared_rows import Members, SharedObjects, SharedRows
 from strand.handlers.state import Parameters, check_runs, name_of, output_dtypes, row_dtype
 from strand.options import named_options
 from strand.symbols import SymbolTable
-from strand.validate import one_of
+from strand.validate import one_of, yes_or_no
 
 #: Result of a function for a symbol.
 BasketNames = str | Iterable[str] | None
@@ -550,12 +550,13 @@ def basket_handler(
         on: ``"tick"``, or ``"trade"`` for a function that is called with trades.
 
     Raises:
-        ConfigurationError: If the baskets, a row or the arguments of the function or methods cannot work. When a
-            dispatcher is made: if the function does not compile.
+        ConfigurationError: If the baskets, a row, an option or the arguments of the function or methods cannot work.
+            When a dispatcher is made: if the function does not compile.
         UnknownSymbolError: When a dispatcher is made: if the feed does not have a symbol of a basket.
         MissingExtraError: When a dispatcher is made: if numba is not installed.
     """
     one_of("kind", kind, ("compiled", "batch"))
+    yes_or_no("cache", cache)
     common: dict[str, Any] = {
         "state": OBJECT_ROW if state is None else row_dtype(state),
         "params": Parameters.declared(params),
@@ -569,7 +570,7 @@ def basket_handler(
     source = source_for(on)
 
     def wrap(function: Callable[..., Any]) -> SingleHandler:
-        called = name or name_of(function)
+        called = name_of(function, name)
         if isinstance(function, type):
             _check_methods(called, function)
             trades = source_for("trade" if hasattr(function, "on_trade") else "tick")

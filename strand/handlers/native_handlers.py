@@ -26,6 +26,7 @@ from strand.handlers.base import BindContext, BoundNative, Handler, SingleHandle
 from strand.handlers.feed_trades import ContractMemory, Contracts, On, source_for
 from strand.handlers.state import Parameters, output_dtypes, row_dtype
 from strand.options import named_options
+from strand.validate import text, yes_or_no
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -221,13 +222,16 @@ def native(
             ``strand.handler(on="trade")`` is.
 
     Raises:
-        ConfigurationError: If the object or a function cannot be found, or if a record cannot be declared so.
+        ConfigurationError: If the object or a function cannot be found, if a record cannot be declared so, or if an
+            option has a value that it does not take.
         UnknownOptionError: If there is no option of a given name.
     """
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""
     by_symbol = None if isinstance(params, bytes | bytearray) else Parameters.declared(params)
     trades = source_for(on)
+    if symbol is not None:
+        text("symbol", symbol)
     functions = NativeFunctions(source)
     at = functions.main(symbol)
     return NativeHandler(
@@ -236,11 +240,11 @@ def native(
         function=NativeFunction(
             pointer_from_address(at),
             bytes(fixed),
-            never_publishes,
+            yes_or_no("never_publishes", never_publishes),
             keep=(functions, wake, finish),
             wake=wake_pointer(functions.address("wake", wake)),
             finish=finish_pointer(functions.address("finish", finish)),
-            yields=yields,
+            yields=yes_or_no("yields", yields),
         ),
         params=by_symbol,
         outputs=emitted,

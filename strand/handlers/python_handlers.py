@@ -153,7 +153,7 @@ def batch_handler(
     parameters, source = Parameters.declared(params), source_for(on)
 
     def wrap(function: OnTicks) -> PythonHandler:
-        called = name or name_of(function)
+        called = name_of(function, name)
         _check_arguments(called, function, f"on_{on}s", ("symbol", f"{on}s", "row"))
         _check_arguments(called, on_wake, "on_wake", ("symbol", "time", "row"))
         _check_arguments(called, on_finish, "on_finish", ("symbol", "row"))
@@ -403,7 +403,7 @@ def object_handler(
     emitted = output_dtypes(outputs)
 
     def wrap(factory: Callable[..., Any]) -> ObjectHandler:
-        called = name or name_of(factory)
+        called = name_of(factory, name)
         if isinstance(factory, type):
             _check_methods(called, factory)
         return ObjectHandler(

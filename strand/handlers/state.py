@@ -18,7 +18,7 @@ from strand.fixed import dataclass
 from strand.handlers.options import Option, options_of_record
 from strand.symbols import SymbolTable
 from strand.units import BY_NAME, declare, meaning_of
-from strand.validate import mapping, path
+from strand.validate import mapping, path, text
 
 #: The field of a row that has a record for each set.
 SETS: Final = "sets"
@@ -364,9 +364,14 @@ def _fill(rows: npt.NDArray[Any], values: Mapping[str, Any], handler: str, calle
             ) from error
 
 
-def name_of(function: Callable[..., None]) -> str:
-    """A partial, or an object that can be called, has no name of its own."""
-    return getattr(function, "__name__", type(function).__name__)
+def name_of(function: Callable[..., Any], given: object = None) -> str:
+    """The name that a handler was given, or else its function's. A partial, or an object that can be called, has none
+    of its own. Raises ConfigurationError for a name that is no text, or empty."""
+    if given is None:
+        return getattr(function, "__name__", type(function).__name__)
+    if not text("name", given):
+        raise ConfigurationError("name", "it is empty: leave it out, or give one")
+    return str(given)
 
 
 def check_runs(name: str, function: object) -> None:

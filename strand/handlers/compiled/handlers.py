@@ -34,6 +34,7 @@ from strand.handlers.state import (
 )
 from strand.options import named_options
 from strand.ticks import TICK, TRADE
+from strand.validate import yes_or_no
 
 _NOISE = re.compile(r"^(Failed in \w+ mode pipeline|During:|There are \d+ candidate|File \"|\s*<source elided>)")
 _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:at|from) (?P<path>\S+) \((?P<at>\d+)\)')
@@ -367,9 +368,10 @@ def handler(
     parameters = Parameters.declared(params)
     emitted = output_dtypes(outputs)
     source = source_for(on)
+    yes_or_no("cache", cache)
 
     def wrap(function: OnTick) -> CompiledHandler:
-        called = name or name_of(function)
+        called = name_of(function, name)
         declared = {"params": parameters is not None, "emit": bool(emitted), "ctx": on_wake is not None}
         _check_arguments(called, function, f"on_{on}(row, {on})", 2, declared)
         if on_wake is not None:

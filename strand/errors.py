@@ -26,9 +26,9 @@ def install_command(extra: str) -> str:
 
 
 #: What may be a secret in a URL: the user before its host, and its query, which may be a signature.
-_SECRET: Final = re.compile(r"(?<=://)[^/?#]*@|[?#].*", re.DOTALL)
-#: A URL in a text.
-_IN_TEXT: Final = re.compile(r"\b(?:s3|gs|https?|wss?):/+[^\s'\"]+")
+_SECRET: Final = re.compile(r"((?<=://)|(?<=:/)(?!/))[^/?#]*@|[?#].*", re.DOTALL)
+#: A URL in a text. A ``pathlib.Path`` of one has one slash in place of two.
+_IN_TEXT: Final = re.compile(r"\b(?:(?:s3|gs|https?|wss?):/|[a-z][a-z0-9+.-]+://)[^\s'\"]+", re.IGNORECASE)
 
 
 def without_queries(text: str) -> str:

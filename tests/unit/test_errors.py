@@ -58,6 +58,11 @@ SIGNED = "https://me:secret@store.example/day.csv?X-Amz-Signature=secret"
         lambda: KafkaFeed(SIGNED, "ticks"),
         lambda: KafkaFeed("127.0.0.1:9092", "ticks", SIGNED),
         lambda: check_options(flags={SIGNED: 1}),
+        # A path of a URL has one slash, and schemes have no case. Brokers and other servers have users too.
+        lambda: strand.replay("day.itch", Path(SIGNED)),  # type: ignore[arg-type]
+        lambda: strand.replay("day.itch", "count", out=Path(SIGNED)),  # type: ignore[arg-type]
+        lambda: strand.attach(SIGNED.replace("https", "HTTPS")),  # type: ignore[arg-type]
+        lambda: strand.attach(SIGNED.replace("https", "kafka+ssl")),  # type: ignore[arg-type]
     ],
 )
 def test_no_error_shows_the_signature_or_the_user_of_a_url(call: Callable[[], Any]) -> None:

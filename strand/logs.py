@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal
 
 from strand.brief import one_line
@@ -214,8 +214,10 @@ class _TerminalFormatter(TextFormatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name that logging calls
         """See ``logging.Formatter``."""
-        line = super().formatMessage(record)
-        columns = os.get_terminal_size(sys.stderr.fileno()).columns if record.levelno < logging.WARNING else 0
+        line, columns = super().formatMessage(record), 0
+        if record.levelno < logging.WARNING:
+            with suppress(AttributeError, OSError, ValueError):  # something else is standard error now, or it is closed
+                columns = os.get_terminal_size(sys.stderr.fileno()).columns
         return one_line(line, columns) if columns else line
 
 

@@ -222,6 +222,22 @@ def test_lines_that_only_inform_are_no_wider_than_a_terminal() -> None:
     assert elsewhere.splitlines() == [f"INFO strand: {200 * 'a'}", warns]
 
 
+def test_a_line_is_whole_where_something_else_became_standard_error() -> None:
+    code = (
+        "import contextlib, io, logging; from strand import logs\n"
+        "with logs.to_standard_error('text'), contextlib.redirect_stderr(io.StringIO()) as other:\n"
+        "    logging.getLogger('strand').info(200 * 'a')\n"
+        "assert not other.getvalue(), other.getvalue()\n"
+    )
+    main, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 60))
+    subprocess.run([sys.executable, "-c", code], stderr=terminal, check=True)
+    os.close(terminal)
+    line = os.read(main, 4_096).decode()
+    os.close(main)
+    assert line == f"INFO strand: {200 * 'a'}\r\n"
+
+
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter("%(message)s %(url)s %(token)s")])
 @pytest.mark.parametrize(
     ("text", "secret"),

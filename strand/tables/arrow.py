@@ -20,16 +20,19 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.errors import ConfigurationError
 from strand.lazy import imported
 from strand.tables.columns import PRICE_DIGITS, Shown, ShownColumn, SymbolNames
 
 #: A whole price is an i8, which has up to 19 digits.
 DECIMAL_DIGITS: Final = 19
+#: Bytes of text in a column: more do not fit its offsets.
+MOST_TEXT: Final = 2**31 - 1
 
 
 def arrow_table(columns: Mapping[str, ShownColumn]) -> Any:
     """A pyarrow.Table. A field is nullable where its declaration says that it may be undefined. Raises
-    MissingExtraError."""
+    MissingExtraError, and ConfigurationError for more text than a column holds."""
     arrow = imported("pyarrow", "parquet")
     arrays = [arrow_array(arrow, column) for column in columns.values()]
     fields = [
@@ -80,9 +83,19 @@ def arrow_array(arrow: Any, column: ShownColumn) -> Any:
 def text_array(arrow: Any, words: Sequence[str], valid: Any = None) -> Any:
     """An Arrow array of text. ``valid``: a buffer of bits, None: all are."""
     packed = [word.encode() for word in words]
-    ends = np.zeros(len(packed) + 1, np.int32)
-    np.cumsum([len(word) for word in packed], out=ends[1:])
+    ends = _ends([len(word) for word in packed])
     return arrow.StringArray.from_buffers(len(packed), arrow.py_buffer(ends), arrow.py_buffer(b"".join(packed)), valid)
+
+
+def _ends(sizes: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """The offsets of texts of so many bytes, which have 32 bits. Raises ConfigurationError where these are too few."""
+    ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    if ends[-1] > MOST_TEXT:
+        raise ConfigurationError(
+            f"a column has {int(ends[-1]):,} bytes of text, and one of Arrow holds {MOST_TEXT:,}: take fewer rows or "
+            "symbols at a time"
+        )
+    return ends.astype(np.int32)
 
 
 def taken_texts(arrow: Any, words: Sequence[str], places: npt.NDArray[np.int32]) -> Any:
@@ -90,8 +103,7 @@ def taken_texts(arrow: Any, words: Sequence[str], places: npt.NDArray[np.int32])
     packed = np.array([word.encode() for word in words] or [b""], np.bytes_)
     sizes = np.array([len(word.encode()) for word in words] or [0], np.int32)
     taken = sizes[places]
-    ends = np.zeros(len(places) + 1, np.int32)
-    np.cumsum(taken, out=ends[1:])
+    ends = _ends(taken)
     letters = packed[places].view(np.uint8).reshape(len(places), packed.itemsize)
     text = letters[np.arange(packed.itemsize) < taken[:, None]]
     return arrow.StringArray.from_buffers(len(places), arrow.py_buffer(ends), arrow.py_buffer(text))
@@ -102,8 +114,7 @@ def _letters(arrow: Any, values: npt.NDArray[np.str_], valid: Any) -> Any:
     codes = np.ascontiguousarray(values).view(np.uint32) if values.dtype == np.dtype("<U1") else None
     if codes is None or codes.max(initial=0) > 127:
         return None
-    ends = np.zeros(len(codes) + 1, np.int32)
-    np.cumsum(codes != 0, out=ends[1:])
+    ends = _ends(codes != 0)
     letters = codes[codes != 0].astype(np.uint8)
     return arrow.StringArray.from_buffers(len(codes), arrow.py_buffer(ends), arrow.py_buffer(letters), valid)
 

@@ -32,7 +32,7 @@ class Tabular(ABC):
         Raises:
             MissingExtraError: Without pyarrow.
             ConfigurationError: For other ``prices``, or if the unit of sizes is unknown, because merged files differ in
-                it.
+                it. Also for a column of more than 2 GiB of text.
         """
 
     def to_polars(self, *, prices: Prices = "float") -> polars.DataFrame:

@@ -398,3 +398,13 @@ def test_every_column_that_may_be_undefined_says_so() -> None:
     for name in COLUMNS.names or ():
         meaning = meaning_of(COLUMNS[name])
         assert schema.field(name).nullable == bool(meaning.none or meaning.given), name
+
+
+def test_more_text_than_the_offsets_of_a_column_count_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = strand.replay(sample_path(), "count", date=SAMPLE_DATE, workers=0, limit=20_000)
+    names = result.rows.to_arrow()["symbol"].to_pylist()
+    monkeypatch.setattr("strand.tables.arrow.MOST_TEXT", sum(map(len, names)))
+    assert result.rows.to_arrow()["symbol"].to_pylist() == names
+    monkeypatch.setattr("strand.tables.arrow.MOST_TEXT", sum(map(len, names)) - 1)
+    with pytest.raises(ConfigurationError, match=r"a column has [\d,]+ bytes of text, .* take fewer rows or symbols"):
+        result.rows.to_arrow()

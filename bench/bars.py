@@ -152,12 +152,12 @@ def from_file(task: dict[str, Any]) -> dict[str, Any]:
     source, out = Path(task["source"]), task["out"]
     found: Any
     if task["side"] == "strand":
-        import strand
+        from strand import bars, replay  # by name: the package loads what it has on its first use
 
         imported = time.perf_counter()
-        result = strand.replay(
+        result = replay(
             source,
-            strand.bars(task["step_ns"]),
+            bars(task["step_ns"]),
             out={} if out is None else {"bars": out},
             workers=task["workers"],
             feed_options={"price_unit": "1e-9", "constants": {"kind": 2, "action": b"T"}},
@@ -186,8 +186,6 @@ def from_file(task: dict[str, Any]) -> dict[str, Any]:
 def run_task(turn: Callable[[dict[str, Any]], dict[str, Any]], task: dict[str, Any]) -> dict[str, Any]:
     """In a fresh process on so many cores."""
     os.environ["POLARS_MAX_THREADS"] = str(task["cores"])
-    # Who installs a package has it compiled, as polars is here; of an editable one that is left to the first import.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     return alone(turn, task, cores=sorted(os.sched_getaffinity(0))[-task["cores"] :])
 
 

@@ -77,7 +77,7 @@ def day(folder: Path, messages: int, symbols: int) -> Path:
     """A generated day, made once."""
     from strand.feeds.synthetic import SyntheticFeed
 
-    path = folder / f"blocks-{messages}.itch50"
+    path = folder / f"blocks-{messages}-{symbols}.itch50"
     if not path.exists():
         folder.mkdir(exist_ok=True)
         SyntheticFeed(symbols, messages, seed=7, date=DAY).write_itch(path)
@@ -251,19 +251,20 @@ def mix(name: str, n: int) -> tuple[Any, int]:
 
 def told_of_arrays(runs: Path) -> None:
     """Prints medians of all runs in a file, and ratios to the best other way, turn by turn."""
-    found: dict[tuple[int, str, bool], dict[str, list[float]]] = {}
+    found: dict[tuple[str, int, int], dict[str, list[float]]] = {}
     for line in runs.read_text().splitlines():
-        work, name, neighbour, way, rate = json.loads(line)
-        found.setdefault((work, name, neighbour), {}).setdefault(way, []).append(rate)
+        what, ticks, work, way, rate = json.loads(line)
+        found.setdefault((what, ticks, work), {}).setdefault(way, []).append(rate)
     ways = [*ARRAY_WAYS]
-    print("| symbols | steps | " + " | ".join(ways) + " | choice to the best |\n" + "|---" * (len(ways) + 3) + "|")
-    for (work, name, neighbour), rates in sorted(found.items(), key=lambda one: (one[0][2], one[0][1], one[0][0])):
+    heads = ["symbols", "ticks", "steps", *ways, "choice to the best"]
+    print(f"| {' | '.join(heads)} |\n" + "|---" * len(heads) + "|")
+    for (what, ticks, work), rates in sorted(found.items()):
         middle = {way: statistics.median(rates[way]) for way in ways}
         best = max(ways, key=lambda way: middle[way])
         n = min(len(rates[way]) for way in ways)
         ratio = statistics.median(rates["strand"][i] / max(rates[way][i] for way in ways[:-1]) for i in range(n))
         cells = [f"**{middle[way]:.1f}**" if way == best else f"{middle[way]:.1f}" for way in ways]
-        print(f"| {name}{', a busy neighbour' if neighbour else ''} | {work} | {' | '.join(cells)} | {ratio:.2f} |")
+        print(f"| {what} | {ticks:,} | {work} | {' | '.join(cells)} | {ratio:.2f} |")
 
 
 @command.command()
@@ -273,7 +274,7 @@ def told_of_arrays(runs: Path) -> None:
 @click.option("--only", type=click.Choice(MIXES), multiple=True, help="Mixes, in place of all.")
 @click.option("--neighbour", is_flag=True, help="A process burns the worker's core meanwhile.")
 @click.option("--read-only", is_flag=True, help="Nobody can change the arrays, so Strand does not copy their ticks.")
-@click.option("--told", type=click.Path(path_type=Path), default=BUILD / "arrays.jsonl", help="A run a line.")
+@click.option("--told", type=click.Path(path_type=Path), default=BUILD / "array-runs.jsonl", help="A run a line.")
 @click.option("--tell", is_flag=True, help="Shows what was told before, and runs nothing.")
 def arrays(
     *,
@@ -296,6 +297,7 @@ def arrays(
         return
     cores = choose_cores(1, None)
     around = Neighbour if neighbour else lambda _: nullcontext()
+    way_of_run = f"{', a busy neighbour' if neighbour else ''}{', read-only' if read_only else ''}"
     jobs = []
     for name in only or MIXES:
         made, symbols = mix(name, ticks)
@@ -312,7 +314,7 @@ def arrays(
                 for way in ARRAY_WAYS[:: 1 if turn % 2 else -1]:
                     with around(cores.workers[0] or 0):
                         outcome, _ = run(way, job, expected)
-                    told_now = json.dumps([steps, name, neighbour, way, ticks / outcome.seconds / 1e6])
+                    told_now = json.dumps([name + way_of_run, ticks, steps, way, ticks / outcome.seconds / 1e6])
                     print(told_now, file=to, flush=True)
     told_of_arrays(told)
 

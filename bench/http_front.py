@@ -215,6 +215,8 @@ def main() -> None:
         serve(given.serve)
         return
     parts = {"throughput": throughput, "urgent": urgent}
+    if unknown := set(given.parts) - set(parts):
+        parser.error(f"{', '.join(sorted(unknown))}: the parts are {', '.join(parts)}")
     found = {part: parts[part](given.turns, given.seconds) for part in given.parts or parts}
     load = os.getloadavg()[0]
     print(json.dumps({"load_average": round(load, 1), "cores": os.cpu_count(), **found}, indent=2))

@@ -1,6 +1,6 @@
 """Kafka into a handler, beside a plain loop over a consumer: messages per second, the ways taking turns.
 
-.venv/bin/python bench/kafka.py [ROUNDS]
+    python bench/kafka.py [--turns 5]
 
 The brokers are librdkafka's own for tests, in a process of their own. They keep 5 MB per partition, so there are 16
 partitions. A rate is of wall time; CPU is all threads of the reading process, librdkafka's own among them.
@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from kafka_mock import PROFILE, Cluster, kafka, records, trade
-from turns import Taken, in_turns, taken
+from turns import Taken, in_turns, run_parts, taken
 
 import strand
 from strand.feeds.live.kafka import KafkaFeed
@@ -71,11 +71,10 @@ def into(handler: str, topic: str, profile: Any = None) -> Callable[[str], int]:
     return run
 
 
-def main() -> None:
+def topics(turns: int) -> None:
     """Prints the median of each way, and the least and the greatest rate."""
-    rounds = int(sys.argv[1]) if sys.argv[1:] else 5
     channel, other = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=brokers, args=(other,))
+    process = get_context("spawn").Process(target=brokers, args=(other,), daemon=True)  # it ends with this one
     process.start()
     servers = channel.recv()
     ways: dict[str, Callable[[str], int]] = {
@@ -92,7 +91,7 @@ def main() -> None:
         assert seen == expected[name.partition(":")[0]], (name, seen)
         return its
 
-    turns_of = in_turns({name: partial(read, name) for name in ways}, rounds, warm=0)
+    turns_of = in_turns({name: partial(read, name) for name in ways}, turns, warm=0)
     channel.send(None)
     process.join()
     for name, found in turns_of.items():
@@ -106,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, {"topics": topics}, 5)

@@ -255,16 +255,17 @@ def _table(ending: str, count: int) -> Path:
                 "amount": rng.integers(1, 400_000, count) / 1000,
             }
         )
-        if ending == "csv":
-            rows.write_csv(path)
-        else:
-            # A type says the unit of its times, and the sizes are whole.
-            rows.select(
-                "symbol",
-                pl.from_epoch("timestamp", "us").alias("ts_event"),
-                "price",
-                pl.col("id").alias("size"),
-            ).write_parquet(path)
+        with atomic_write(path) as file:
+            if ending == "csv":
+                rows.write_csv(file)
+            else:
+                # A type says the unit of its times, and the sizes are whole.
+                rows.select(
+                    "symbol",
+                    pl.from_epoch("timestamp", "us").alias("ts_event"),
+                    "price",
+                    pl.col("id").alias("size"),
+                ).write_parquet(file)
     return path
 
 

@@ -52,19 +52,19 @@ def main() -> None:
         names = programs(file)
         # The turn that warms up writes what Python compiles, and brings the files into memory.
         sides = {
-            f"{python} {name}": partial(run, [python, *words])
+            f"{where} {name}": partial(run, [python, *words])
             for name, words in names.items()
-            for python in checkouts.values()
+            for where, python in checkouts.items()
         }
         found = in_turns(sides, given.turns)
     print(f"{'ms':<20} {'processor time':>22} {'beyond numpy':>13} {'time':>22} {'beyond numpy':>13}")
-    for where, python in checkouts.items():
+    for where in checkouts:
         print(where)
-        numpy = found[f"{python} import numpy"]
+        numpy = found[f"{where} import numpy"]
         for name in names:
             columns = [f"  {name:<18}"]
             for which in ("cpu", "wall"):
-                sides = found[f"{python} {name}"], numpy
+                sides = found[f"{where} {name}"], numpy
                 own, least = ([getattr(one, which) * 1e3 for one in times] for times in sides)
                 beyond = statistics.median(a - b for a, b in zip(own, least, strict=True))
                 columns += [f"{spread(own, 0):>22}", f"{beyond:>13.0f}"]

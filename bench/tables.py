@@ -54,6 +54,8 @@ def trades(path: Path, rows: int) -> Path:
         return path
     import polars as pl
 
+    from strand.feeds.io.atomic_write import atomic_write
+
     path.parent.mkdir(exist_ok=True)
     rng = np.random.default_rng(1)
     letters = rng.integers(65, 91, (SYMBOLS, 5)).astype(np.uint8).tobytes().decode()
@@ -65,21 +67,19 @@ def trades(path: Path, rows: int) -> Path:
     sizes, ids = np.minimum(rng.geometric(0.01, rows), 5000), np.arange(1_000_000_001, 1_000_000_001 + rows)
     sides = np.array(["buy", "sell"])[rng.integers(0, 2, rows)]
     if path.suffix == ".csv":
-        pl.DataFrame(
-            {
-                "exchange": "binance", "symbol": names[keys], "timestamp": at,
-                "local_timestamp": at + rng.integers(100, 5000, rows), "id": ids, "side": sides, "price": prices,
-                "amount": sizes,
-            }
-        ).write_csv(path)  # fmt: skip
+        table = {
+            "exchange": "binance", "symbol": names[keys], "timestamp": at,
+            "local_timestamp": at + rng.integers(100, 5000, rows), "id": ids, "side": sides, "price": prices,
+            "amount": sizes,
+        }  # fmt: skip
     else:
-        pl.DataFrame(
-            {
-                "ts_event": pl.from_epoch(pl.Series(at), "us").cast(pl.Datetime("ns", "UTC")), "symbol": names[keys],
-                "price": prices, "size": sizes, "trade_id": ids, "side": sides,
-                "exchange": np.array(["Q", "N", "P", "Z", "D"])[rng.integers(0, 5, rows)],
-            }
-        ).write_parquet(path)  # fmt: skip
+        table = {
+            "ts_event": pl.from_epoch(pl.Series(at), "us").cast(pl.Datetime("ns", "UTC")), "symbol": names[keys],
+            "price": prices, "size": sizes, "trade_id": ids, "side": sides,
+            "exchange": np.array(["Q", "N", "P", "Z", "D"])[rng.integers(0, 5, rows)],
+        }  # fmt: skip
+    with atomic_write(path) as file:
+        (pl.DataFrame.write_csv if path.suffix == ".csv" else pl.DataFrame.write_parquet)(pl.DataFrame(table), file)
     return path
 
 

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import resource
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -37,12 +38,18 @@ def in_turns(sides: Mapping[str, Callable[[], T]], turns: int, *, warm: int = 1)
 def alone(function: Callable[..., T], *given: Any, cores: Collection[int] | None = None) -> T:
     """Calls a function of a module in a fresh process on these cores alone (None: all), and returns its value."""
     here = os.sched_getaffinity(0)
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, get_context("spawn"), _write_bytecode) as pool:
         os.sched_setaffinity(0, here if cores is None else cores)  # the process inherits them
         try:
             return pool.submit(function, *given).result()
         finally:
             os.sched_setaffinity(0, here)
+
+
+def _write_bytecode() -> None:
+    """Lets this process keep what Python compiles, as an installed package is compiled. Else each turn of a benchmark
+    that runs with PYTHONDONTWRITEBYTECODE would compile its imports anew."""
+    sys.dont_write_bytecode = False
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def test_the_merge_of_files_in_blocks_is_that_of_a_plain_loop(
     assert (blocks.statistics.handled_in_blocks > 0) == (not plain.outputs)
 
 
-def test_any_files_went_in_blocksare_what_a_plain_loop_makes_of_their_merge(tmp_path: Path, c_handlers: Path) -> None:
+def test_any_files_in_blocks_are_what_a_plain_loop_makes_of_their_merge(tmp_path: Path, c_handlers: Path) -> None:
     """Files with faults at any byte, the last one cut at any byte, and files that share symbols and times."""
     went_in_blocks = 0
 

@@ -60,16 +60,22 @@ def built_in(make: Callable[P, H]) -> Callable[P, H]:
     """Decorates a function that makes a built-in handler of the same name: the handlers that it makes know their
     origin. Options of yes or no refuse other values."""
     signature = inspect.signature(make)
+    of_bound: Callable[..., H] = make
     flags = [name for name, one in signature.parameters.items() if one.annotation in ("bool", "bool | None")]
 
     @named_options(f"{make.__name__}()")
     @functools.wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> H:
-        given = signature.bind(*args, **kwargs).arguments
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            make(*args, **kwargs)  # its error names the function
+            raise
+        given = bound.arguments
         for name in flags:
             if name in given and (given[name] is not None or signature.parameters[name].default is not None):
-                yes_or_no(name, given[name])
-        handler = make(*args, **kwargs)
+                given[name] = yes_or_no(name, given[name])  # in C a numpy.bool is no number
+        handler = of_bound(*bound.args, **bound.kwargs)
         load: str | None = make.__name__
         said = {}
         for name, option in _options_of(make).items():

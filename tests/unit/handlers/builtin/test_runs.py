@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from plain_run import plain_run
 
 import strand
-from strand import Handler, Sessions
+from strand import Handler, Sessions, testing
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
 
@@ -103,3 +104,26 @@ def test_bars_of_itch_come_from_books_and_add_up_to_their_volume() -> None:
     assert volumes.sum() > 0
     assert (volumes == books.rows.array["volume"][: len(volumes)]).all()
     assert result.rows.array["unpriced"].sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bars", {"every": "1m"}), ("quote_bars", {"every": "1m"}), ("imbalance_bars", {"expected_ticks": 9}),
+        ("spread", {"every": "1m"}), ("imbalance", {"every": "1m"}), ("vwap", {"every": "1m"}),
+        ("trade_stats", {"every": "1m"}), ("volatility", {"step": "1m", "every": "1m"}),
+    ],
+)  # fmt: skip
+def test_a_truth_value_of_numpy_is_one_of_python(name: str, options: dict[str, Any]) -> None:
+    make, ticks, symbols = getattr(strand, name), market(500, 3), [f"S{n}" for n in range(SYMBOLS)]
+    flags = {"fill", "partial", "crosses"} & inspect.signature(make).parameters.keys()
+    assert flags
+    for flag in flags:
+        handlers = [make(**options, **{flag: true}) for true in (True, np.True_)]
+        runs = [strand.replay(testing.feed(ticks, symbols), each, workers=0) for each in handlers]
+        assert runs[0].fingerprint == runs[1].fingerprint, flag
+
+
+def test_arguments_that_a_handler_does_not_take_are_told_with_its_name() -> None:
+    with pytest.raises(TypeError, match=r"book\(\) takes 0 positional arguments but 1 was given"):
+        strand.book(5)  # type: ignore[misc]

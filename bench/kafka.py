@@ -1,6 +1,6 @@
 """Kafka into a handler, beside a plain loop over a consumer: messages per second, the ways taking turns.
 
-    python bench/kafka.py [--turns 5]
+    python bench/kafka.py [--turns 5] [--messages 800000]
 
 The brokers are librdkafka's own for tests, in a process of their own. They keep 5 MB per partition, so there are 16
 partitions. A rate is of wall time; CPU is all threads of the reading process, librdkafka's own among them.
@@ -25,16 +25,15 @@ from turns import Taken, in_turns, run_parts, taken
 import strand
 from strand.feeds.live.kafka import KafkaFeed
 
-PARTITIONS, EACH, SYMBOLS = 16, 50_000, 160
+PARTITIONS, SYMBOLS = 16, 160
 
 
-def brokers(channel: Connection) -> None:
+def brokers(channel: Connection, count: int) -> None:
     """Makes the topics, and waits until the other process has read them."""
     cluster = Cluster()
     names = [f"S{n}" for n in range(SYMBOLS)]
     for topic in ("ticks", "json"):
         cluster.topic(topic, PARTITIONS)
-    count = PARTITIONS * EACH
     # The brokers answer with one batch of a partition at a time: small batches would bound the rate.
     large = {"linger.ms": 500, "batch.size": 1_000_000, "batch.num.messages": 10_000}
     cluster.send("ticks", records(names, count, spread=PARTITIONS), **large)
@@ -71,10 +70,10 @@ def into(handler: str, topic: str, profile: Any = None) -> Callable[[str], int]:
     return run
 
 
-def topics(turns: int) -> None:
+def topics(turns: int, messages: int) -> None:
     """Prints the median of each way, and the least and the greatest rate."""
     channel, other = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=brokers, args=(other,), daemon=True)  # it ends with this one
+    process = get_context("spawn").Process(target=brokers, args=(other, messages), daemon=True)  # it ends with this one
     process.start()
     servers = channel.recv()
     ways: dict[str, Callable[[str], int]] = {
@@ -84,7 +83,7 @@ def topics(turns: int) -> None:
         "JSON: plain loop": lambda where: plain(where, "json"),
         "JSON: into vwap": into("vwap", "json", PROFILE),
     }
-    expected = {"records": PARTITIONS * EACH, "JSON": PARTITIONS * EACH // 2}
+    expected = {"records": messages, "JSON": messages // 2}
 
     def read(name: str) -> Taken:
         seen, its = taken(ways[name], servers)
@@ -105,4 +104,4 @@ def topics(turns: int) -> None:
 
 
 if __name__ == "__main__":
-    run_parts(__doc__, {"topics": topics}, 5)
+    run_parts(__doc__, {"topics": topics}, 5, messages={"type": int, "default": 800_000, "help": "records"})

@@ -231,7 +231,7 @@ VENUES: dict[str, tuple[Callable[..., Any], dict[str, Any], Loop]] = {
 
 
 def handed(*values: Any) -> None:
-    """What a user's callback is: it gets the fields."""
+    """A user's callback, which gets the fields."""
 
 
 def write(venue: str, count: int, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site: ``make docs``. Nothing is fetched while it is built, nor when it is read."""
+"""Settings of Sphinx for the site: ``make docs``. Nothing is fetched while it is built, nor when it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Sphinx is told beside the docstrings, which are in Google's style: links to pages, and what is no user's."""
+"""Changes to docstrings, which are in Google's style, for Sphinx: links to pages, and parts that are no user's."""
 
 from __future__ import annotations
 

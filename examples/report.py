@@ -1,4 +1,4 @@
-"""What a run looks like: a page for everybody, a picture for a notebook, the numbers for oneself.
+"""Views of a run: a page for everybody, a picture for a notebook, the numbers for oneself.
 
 python examples/report.py [FOLDER [ITCH-FILE DATE]]; the page and the picture go into the folder, by default this one.
 """

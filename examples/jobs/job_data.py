@@ -37,7 +37,7 @@ class Lots:
 
 @dataclass(frozen=True)
 class JobData:
-    """Where the files of the jobs are.
+    """Paths of the files of the jobs.
 
     ``day``: ITCH 5.0 of 20 symbols. ``days``: a folder of three such days. ``lobster``: LOBSTER messages of one symbol.
     ``dbn``: the same as DBN MBO. ``coins``: trades of a coin as Binance publishes them. ``out``: an empty folder.

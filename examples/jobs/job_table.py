@@ -61,7 +61,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def our_results(data: JobData) -> dict[str, Any]:
-    """What each of our jobs comes to; a file by its rows."""
+    """The result of each of our jobs; a file by its rows."""
     module = import_module("strand_jobs")
     found = {job: getattr(module, job)(data) for job in statements("strand_jobs")}
     found["minute_bars"] = sorted(_rows(pl.read_parquet(data.out / "bars.parquet"), BARS))
@@ -80,7 +80,7 @@ def peer_results(peer: str, data: PeerData) -> Iterator[tuple[str, Any]]:
 
 
 def same(ours: Any, others: Any) -> bool:
-    """Whether results agree: floats to a relative 1e-9, all else exactly; NaN and None say the same."""
+    """Tells whether results agree: floats to a relative 1e-9, all else exactly; NaN and None say the same."""
     ours, others = _plain(ours), _plain(others)
     if isinstance(ours, dict):
         return ours.keys() == others.keys() and all(same(value, others[key]) for key, value in ours.items())

@@ -24,7 +24,7 @@ ORDERS = ("ts", "symbol", "order_id", "action", "side", "price", "size")
 
 @dataclass(frozen=True)
 class PeerData:
-    """Where the peers' files are.
+    """Paths of the peers' files.
 
     ``trades``, ``quotes``, ``orders``: Parquet of the day, by time. Quotes are best bid and ask after each change of an
     order, with the number of that tick among the symbol's. An order that is executed is cancelled (C) by so much.
@@ -48,7 +48,7 @@ class PeerData:
 
 @dataclass
 class Market:
-    """What a plain loop makes of a day's ticks: lists of rows as in the files."""
+    """Lists of rows as in the files, which a plain loop makes of a day's ticks."""
 
     trades: list[tuple[Any, ...]] = field(default_factory=list)
     quotes: list[tuple[Any, ...]] = field(default_factory=list)
@@ -101,7 +101,7 @@ class _Book:
         self.market.trades.append((tick.ts_recv, self.symbol, price, tick.size, aggressor))
 
     def _by_quote(self, price: int) -> str:
-        """Who was the aggressor of an execution of what was hidden."""
+        """The aggressor of an execution of what was hidden."""
         bid, _, ask, _ = self.top
         if ask is not None and price >= ask:
             return "B"

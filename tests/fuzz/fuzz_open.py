@@ -82,7 +82,7 @@ def fuzz(name: str, options: list[str]) -> None:
 
 
 def inflate(folder: Path) -> Callable[[bytes], None]:
-    """What comes out in pieces is what comes out at once, up to the same fault."""
+    """Pieces hold the same as the whole, up to the same fault."""
     from strand.errors import FeedError
     from strand.feeds.io.streams import InflateLimits, open_stream
 

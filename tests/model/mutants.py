@@ -147,7 +147,7 @@ def link(program: str, objects: list[Path], to: Path) -> None:
 
 
 def run(program: Path, check: str, seed: str = "") -> tuple[bool, str]:
-    """Whether the check passes, with one seed or with all of them, and what it says first."""
+    """Tells whether the check passes, with one seed or with all of them, and what it says first."""
     command = [program, str(SEEDS.get(check, check))]
     environment = os.environ | {"POLICY": check.partition("-")[2] if check in SEEDS else ""}
     environment |= {"SEED": seed} if seed else {}
@@ -157,7 +157,7 @@ def run(program: Path, check: str, seed: str = "") -> tuple[bool, str]:
 
 
 def is_wrong_anyway(check: str, said: str, right: Path) -> bool:
-    """Whether the engine as it is fails, too, with the seed that the check told."""
+    """Tells whether the engine as it is fails, too, with the seed that the check told."""
     told = re.search(r"\bseed (\d+):", said)
     return told is None or not run(right / program_of(check), check, told[1])[0]
 

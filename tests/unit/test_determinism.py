@@ -180,7 +180,7 @@ if HAS_NUMBA:
 
 @cache
 def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
-    """What a replay is given, by name: one handler for all, or one a symbol."""
+    """Handlers of a replay, by name: one handler for all, or one a symbol."""
     names = [name for name in day()[1] if name]
     made: dict[str, Callable[[], dict[str, Any]]] = {
         name: (lambda name=name: {"handler": name}) for name in ("count", "vwap", "book")
@@ -216,7 +216,7 @@ def every_policy() -> list[Any]:
 
 @dataclass(frozen=True)
 class Way:
-    """How the same ticks are brought to their handlers."""
+    """Ways in which the same ticks come to their handlers."""
 
     batch: int
     options: dict[str, Any]
@@ -241,13 +241,13 @@ def ways(draw: st.DrawFn) -> Way:
 
 
 def left(result: strand.ReplayResult) -> Any:
-    """What has to be the same."""
+    """Parts of a result that have to be the same."""
     return result.intervals, result.fingerprint, result.ticks, {n: a.tobytes() for n, a in result.outputs.items()}
 
 
 @cache
 def plain(name: str) -> Any:
-    """What the plain loop leaves of the generated day."""
+    """Rows that the plain loop leaves of the generated day."""
     ticks, names = day()
     given_ = handlers()[name]()
     return left(strand.replay(order_feed(ticks, names), workers=0, fingerprint_every=EVERY, **given_))

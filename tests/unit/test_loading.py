@@ -48,7 +48,7 @@ def run(*words: str) -> str:
 
 
 def imported(program: str) -> set[str]:
-    """What is imported after a program, which may print and exit."""
+    """Modules that are imported after a program, which may print and exit."""
     said = run("-c", f"import atexit, sys\natexit.register(lambda: print('|', *sys.modules))\n{program}")
     return set(said.rpartition("|")[2].split())
 

@@ -71,7 +71,7 @@ def unlabelled(sources: Mapping[str, str]) -> list[str]:
 
 
 def disagreements(sources: Iterable[str], document: str) -> list[str]:
-    """What keeps code and document apart, a line each; empty when they agree."""
+    """Differences of code and document, a line each; empty when they agree."""
     used, listed = labels_used(sources), ROW.findall(document)
     return [
         *(f"{label} is used in csrc/ and not listed" for label in sorted(used - set(listed))),
@@ -115,7 +115,7 @@ def operations(text: str) -> list[tuple[str, str, str]]:
 
 
 def body_of(function: str, text: str) -> str:
-    """What stands between the braces of a function."""
+    """The text between the braces of a function."""
     text = COMMENT.sub(" ", text)
     start = re.search(rf"\b{function}\([^;{{}}]*\)\s*{{", text)
     assert start, f"there is no {function}"

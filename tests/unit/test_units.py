@@ -1,4 +1,4 @@
-"""What numbers mean, from the declaration of a field to the tables people read."""
+"""The meaning of numbers, from the declaration of a field to the tables people read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What benchmarks need of the machine."""
+"""Needs of benchmarks."""
 
 from __future__ import annotations
 

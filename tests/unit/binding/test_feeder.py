@@ -140,7 +140,7 @@ SOME = {".itch50": "*[A-M]", ".dbn": "*1*", ".pitch": "*[A-M]", ".pcap": "*[A-M]
 
 
 def offsets_of(path: Path, batches: int, **options: Any) -> list[int]:
-    """Where so many batches end, between two records."""
+    """The byte at which so many batches end, between two records."""
     feed = strand.feeds.open(path, **OPTIONS[path.suffix[1:]], **options)
     assert isinstance(feed, DecodedFeed)
     base = feed._metadata.size if isinstance(feed, DbnFeed) else 0
@@ -181,7 +181,7 @@ def found(result: Any) -> dict[str, Any]:
 
 
 def both(monkeypatch: pytest.MonkeyPatch, path: Path, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a replay gives by a feeder, and by batches; an error's partial result and its text, where it ends with
+    """Results of a replay by a feeder, and by batches; an error's partial result and its text, where it ends with
     one."""
     ends = []
     for way in ("feeder", "batches"):

@@ -145,7 +145,7 @@ def test_what_a_pointer_owns_is_freed_with_it_and_after_every_del_of_its_garbage
 
 
 def interrupting() -> Callable[[object], Any]:
-    """What says of one symbol that it is not wanted, and is interrupted at the next."""
+    """A selection that does not want one symbol, and is interrupted at the next."""
     calls = iter([np.array([False])])
 
     def keeps(_: object) -> Any:

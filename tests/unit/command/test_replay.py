@@ -145,7 +145,7 @@ def test_whoever_watches_sees_how_far_a_replay_is(limit: tuple[str, ...], words:
 
 
 def _read_terminal(descriptor: int) -> bytes:
-    """What a program wrote there; nothing once it has ended, which Linux reports as an error."""
+    """The text that a program wrote there; nothing once it has ended, which Linux reports as an error."""
     try:
         return os.read(descriptor, 65_536)
     except OSError:

@@ -1,4 +1,4 @@
-"""What policies promise about time, held by the whole engine on strand.testing's clock, whatever arrives."""
+"""Promises of policies about time, held by the whole engine on strand.testing's clock, whatever arrives."""
 
 from __future__ import annotations
 

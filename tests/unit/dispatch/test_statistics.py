@@ -1,4 +1,4 @@
-"""What a dispatcher says of itself, while it runs and at rest."""
+"""Statistics of a dispatcher, while it runs and at rest."""
 
 from __future__ import annotations
 

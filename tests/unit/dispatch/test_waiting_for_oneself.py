@@ -47,14 +47,14 @@ def left():
 
 
 def runs(body: str) -> str:
-    """What a program prints, which ends well."""
+    """The text that a program prints, which ends well."""
     run = run_python(PROGRAM + body, timeout=120)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
 
 def in_a_handler(act: str) -> str:
-    """What a handler of a dispatcher with outputs sees raised, or returned, where it does this."""
+    """The error or value that a handler of a dispatcher with outputs gets where it does this."""
     return runs(f"""
 @strand.batch_handler(state=[("ticks", "u8")], outputs={{"out": [("a", "u8")]}})
 def acts(symbol, ticks, row, ctx):

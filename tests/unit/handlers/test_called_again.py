@@ -37,7 +37,7 @@ def dispatcher(*arguments: Any) -> Dispatcher:
 
 
 def line_in(function: Any, text: str) -> tuple[str, int, str]:
-    """Where a line of a function that holds a text is."""
+    """The place of the line of a function that holds a text."""
     lines, first = inspect.getsourcelines(function)
     at = next(i for i, line in enumerate(lines) if text in line)
     return inspect.getsourcefile(function) or "", first + at, lines[at].strip()

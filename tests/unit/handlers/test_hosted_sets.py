@@ -41,7 +41,7 @@ def _behind_a_book(handler: Handler) -> Handler:
 
 
 def _behind_bars(handler: Handler) -> Handler:
-    """Which have timers of their own."""
+    """The handler behind bars, which have timers of their own."""
     return strand.chain(strand.bars("1m"), strand.book(), handler)
 
 

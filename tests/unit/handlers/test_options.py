@@ -36,7 +36,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "handlers" / "options.md"
 
 
 def params_of(handler: Handler) -> bytes:
-    """What the C function of a built-in handler is given."""
+    """The parameters that the C function of a built-in handler gets."""
     assert isinstance(handler, NativeHandler)
     if not callable(handler.function):
         return handler.function.params

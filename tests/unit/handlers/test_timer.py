@@ -142,7 +142,7 @@ def asks_for_never() -> Handler:
     "kind", ["batches", "objects", pytest.param("numba", marks=pytest.mark.python), "chain", "chain to batches"]
 )
 def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: Any) -> None:
-    """Where a part of a chain took it for a time, its timer was waited for that nothing fires."""
+    """A part of a chain that took it for a time would wait for a timer that nothing fires."""
     fired = []
 
     @batch_handler(state=[("n", "u8")], on_wake=lambda *_: fired.append("batches"))
@@ -224,7 +224,7 @@ def test_a_quiet_symbol_s_timer_fires_at_the_run_s_last_time_itself(kind: str, w
 
 
 def test_a_timer_that_was_left_to_a_strand_s_records_fires_though_none_of_them_is_late_enough() -> None:
-    """When the feed's time passes it the strand has a record, but of an earlier time. No drain, no further tick."""
+    """The strand has a record when the feed's time passes it, but of an earlier time. No drain, no further tick."""
     minute = 60 * 10**9
     ticks = ticks_for([0, 0, 1])
     ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1

@@ -68,7 +68,7 @@ def stream(keys: npt.ArrayLike, seed: int = 0) -> npt.NDArray[Any]:
 
 
 def serial(ticks: npt.NDArray[Any], fails: Callable[[Any], bool] | None = None) -> dict[str, npt.NDArray[Any]]:
-    """What a plain loop emits: the reference. A tick it fails on counts and emits nothing."""
+    """The records of a plain loop: the reference. A tick it fails on counts and emits nothing."""
     found: dict[str, list[Any]] = {"seen": [], "fifth": []}
     counts: dict[int, int] = {}
     time = 0

@@ -146,7 +146,7 @@ def looks_at_books(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
 
 
 def passed(error: HandlerError) -> tuple[BaseException, Any]:
-    """What ``replay()`` raises, and the local names of the handler's function when it does."""
+    """The error of ``replay()``, and the local names of the handler's function when it does."""
     with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the handler raises
         error.replay()
     at: Any = caught.tb

@@ -55,7 +55,7 @@ def paced(pacer: Pacer, batches: Iterable[TickBatch]) -> Iterator[TickBatch]:
 
 
 def released(pacer: Pacer, clock: Clock, *batches: TickBatch, takes_ns: int = 0) -> list[tuple[int, list[int]]]:
-    """When each slice came out, from the start, and its receive times; publishing one takes ``takes_ns``."""
+    """The time of each slice from the start, and its receive times; publishing one takes ``takes_ns``."""
     found, start = [], clock.now_ns()
     for part in paced(pacer, batches):
         found.append((clock.now_ns() - start, part["ts_recv"].tolist()))

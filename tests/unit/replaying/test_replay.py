@@ -40,7 +40,7 @@ def sample() -> tuple[Any, list[str]]:
 
 
 def counted(ticks: Any, symbols: int) -> dict[str, Any]:
-    """What the count handler should leave, by plain numpy."""
+    """The rows that the count handler should leave, by plain numpy."""
     keys = ticks["instrument_id"]
     traded = ticks["kind"] == 2
     last = np.zeros(symbols, np.uint64)

@@ -1,4 +1,4 @@
-"""How tables, figures and pages write numbers."""
+"""Numbers as tables, figures and pages write them."""
 
 from __future__ import annotations
 

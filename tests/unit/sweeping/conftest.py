@@ -1,4 +1,4 @@
-"""What the tests of sweeps share."""
+"""Fixtures of the tests of sweeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a result has to be made again: digests of files and of code."""
+"""Digests of files and of code, which tell when a result has to be made again."""
 
 from __future__ import annotations
 

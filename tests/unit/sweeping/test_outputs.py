@@ -1,4 +1,4 @@
-"""What the sets of a sweep emit, in one file, and each set's digest."""
+"""Records of the sets of a sweep, in one file, and each set's digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a handler in Python is another one."""
+"""Digests of handlers in Python, which tell when one is another."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_arguments_of_a_partial_are_in_it() -> None:
 
 
 def test_another_process_finds_the_same(tmp_path: Path) -> None:
-    """Whose sets have another order, and whose objects have other addresses."""
+    """Processes whose sets have another order, and whose objects have other addresses."""
     (tmp_path / "digest_helpers.py").write_text(HELPERS)
     (tmp_path / "digest_signals.py").write_text(SIGNALS)
     program = (

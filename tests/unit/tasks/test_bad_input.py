@@ -1,4 +1,4 @@
-"""What cannot work is refused by name or counted, loses nothing, and a shutdown ends all the same.
+"""Input that cannot work is refused by name or counted, loses nothing, and a shutdown ends all the same.
 
 For every way in: a scheduler's tasks and a dispatcher's.
 """

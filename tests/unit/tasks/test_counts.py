@@ -1,4 +1,4 @@
-"""What is counted of tasks, held against a count by the test's own means."""
+"""Counts of tasks, held against a count by the test's own means."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("threads_come_back")
 
 
 class Counts:
-    """What the functions of an object have noted."""
+    """Notes of the functions of an object."""
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))

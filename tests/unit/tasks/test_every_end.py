@@ -95,7 +95,7 @@ def state_or_new(task: TaskFuture) -> str:
 
 
 class Seen:
-    """What a test knows of a task."""
+    """A test's knowledge of a task."""
 
     def __init__(self, behaviour: str, options: dict[str, Any], now: int) -> None:
         self.errors = ERRORS[behaviour]
@@ -409,7 +409,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def groups_have_the_tasks_that_were_put_there_last(self) -> None:
-        """Where one failed, the others have ended."""
+        """In a group that failed, all tasks have ended."""
         left: Counter[TaskGroup | None] = Counter()
         for tag, future in self.futures.items():
             assert future.group is self.seen[tag].group
@@ -419,7 +419,7 @@ class Machine(RuleBasedStateMachine):
         assert not any(left[group] for group in self.failed_groups)
 
     def number_of(self, future: TaskFuture) -> int:
-        """What a task has to be known to the pool by."""
+        """The number by which the pool has to know a task."""
         if isinstance(self.policy, Fair):
             group = self.seen[future.id].group
             return NUMBERS.number_of(group)

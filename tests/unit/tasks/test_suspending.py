@@ -244,7 +244,7 @@ LOCK = threading.RLock()
 
 
 def look() -> tuple[Any, ...]:
-    """What a function finds of its thread; for a task that another one waits for this is that of a free worker."""
+    """The state of its thread that a function finds: that of a free worker for a task that another one waits for."""
     lock_is_free = LOCK.acquire(blocking=False)
     if lock_is_free:
         LOCK.release()
@@ -421,7 +421,7 @@ def test_a_shutdown_waits_for_tasks_that_are_suspended_or_in_a_block() -> None:
 
 
 def test_when_the_workers_stop_tasks_without_one_are_told() -> None:
-    """What no scheduler does by itself: it waits for all tasks."""
+    """A stop that no scheduler makes by itself: it waits for all tasks."""
     gate, asleep, told = threading.Event(), threading.Event(), []
 
     def low() -> None:

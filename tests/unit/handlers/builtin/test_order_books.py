@@ -114,7 +114,7 @@ def test_what_a_cross_reports_again_does_not_count_twice() -> None:
 
 
 class Unseen:
-    """What only the exchange knew: orders from before the recording, changes while a level was not among the ten."""
+    """Facts that only the exchange knew: orders from before the recording, changes of levels beyond the ten."""
 
     def __init__(self) -> None:
         self.seeds: dict[tuple[str, int], int] = {}

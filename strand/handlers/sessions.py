@@ -25,7 +25,8 @@ _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _FIRST, _LAST = dt.date(1970, 1, 2), dt.date(2100, 1, 1)
 _EPOCH: Final = dt.date(1970, 1, 1)
-_WEEK: Final = 7 * 86_400
+#: Seconds between two looks at a zone's offset. Since 1970 no zone has changed its offset twice within 6 days.
+_LOOK: Final = 3 * 86_400
 _SECOND: Final = 1_000_000_000
 _EXAMPLE: Final = "'09:30-16:00 America/New_York', or a calendar like 'XNYS'"
 #: Bytes of an sd_unknown_text of csrc/measures/calendar.h, with the zero at its end.
@@ -302,7 +303,7 @@ def _utc(wall: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _offsets(zone: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Moments at which a zone's offset from UTC changed, and the new offsets: found by looking once a week, then by
+    """Moments at which a zone's offset from UTC changed, and the new offsets: found by looking every few days, then by
     halving."""
     info = zone_named(zone)
 
@@ -313,11 +314,11 @@ def _offsets(zone: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 
     end = ((_LAST - _EPOCH).days + 2) * 86_400
     moments, offsets = [0], [offset(0)]
-    for week in range(_WEEK, end + _WEEK, _WEEK):
-        now = offset(week)
+    for look in range(_LOOK, end + _LOOK, _LOOK):
+        now = offset(look)
         if now == offsets[-1]:
             continue
-        low, high = week - _WEEK, week
+        low, high = look - _LOOK, look
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if offset(middle) == now else (middle, high)

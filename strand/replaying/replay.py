@@ -339,7 +339,8 @@ def replay_by(
             cut,
         )
         run = Run(
-            feed, dispatcher, published, stops, sampler=sampler, wanted=wanted, limit=asked["limit"], pacer=pacer
+            feed, dispatcher, published, stops, sampler=sampler, wanted=wanted, limit=asked["limit"], pacer=pacer,
+            in_part=position > 0 or asked["start"] is not None or asked["end"] is not None,
         )  # fmt: skip
         try:
             with (

@@ -27,6 +27,7 @@ from strand.feeds.base import (
     batches_from,
     follow_run,
     inflates,
+    is_live,
     merges_in_blocks,
     passed_ns,
     skipped_of,
@@ -120,6 +121,7 @@ class Run:
         wanted: The names and globs that were asked for.
         limit: The number of ticks to stop after.
         pacer: Says when ticks are due.
+        in_part: Whether the feed's ticks before or behind some place were not asked for.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class Run:
         wanted: Sequence[str],
         limit: int | None,
         pacer: Pacer | None,
+        in_part: bool,
     ) -> None:
         self.published, self.setup_s = published, 0.0
         self.ended_by: FeedError | KeyboardInterrupt | None = None
@@ -141,7 +144,7 @@ class Run:
         self._inside = interior(dispatcher)
         self._stops, self._all_stops = stops, [*stops]
         self._sampler = sampler
-        self._limit = limit
+        self._limit, self._in_part = limit, in_part
         self._until = stops.until
         #: Whether somebody asks for the time of the latest tick.
         self._tells_time = sampler is not None
@@ -343,6 +346,11 @@ class Run:
         wall_s = time.perf_counter() - begun
         return self.result(wall_s, source.spent_s, dict(self._feed.statistics()))
 
+    def _is_in_part(self) -> bool:
+        """Tells whether the feed may have ticks that the run has not seen, besides those of other symbols."""
+        is_over = self.published.ticks == self._limit or (self._until is not None and self._until.is_reached)
+        return self._in_part or is_over or self.ended_by is not None or is_live(self._feed)
+
     def result(
         self,
         wall_s: float,
@@ -381,6 +389,7 @@ class Run:
             failures=tuple(str(f) for f in dispatcher.failures),
             outputs=_collected(outputs),
             written=ByName("file of an output", _written(outputs)),
+            _in_part=self._is_in_part(),
             _books=dispatcher.books if dispatcher.keeps_books else None,
             pacing=None if self._pacer is None else self._pacer.statistics(),
             objects=dispatcher.objects,

@@ -373,11 +373,17 @@ _NEEDS: Final = (
 _OF_QUOTES: Final = (_SPREAD, _IMBALANCE, _BBO, _QUOTE_BARS, _DEPTH, _AS_OF, _BETWEEN)
 
 
+#: Warnings that something is not in the feed. A run of a part cannot tell: it may be in another part.
+_OF_WHOLE_FEEDS: Final = frozenset({"unusable ticks", "unused rows", "unused contracts"})
+
+
 def warnings_of(result: RunResult) -> tuple[RunWarning, ...]:
     """The warnings of a run: about ticks without use for its handlers, and about its rows, days, feed, times, symbols,
     baskets and pace."""
     parts = [*_of_meaning(result), *_of_unused(result), *_of_trades(result), *_of_rows(result), *_of_feed(result)]
     parts += [*_of_units(result), *_of_contracts(result), *_of_times(result), *_of_symbols(result)]
+    if result._in_part:
+        parts = [warning for warning in parts if warning.kind not in _OF_WHOLE_FEEDS]
     return (*parts, *_of_shared_rows(result), *_of_pace(result))
 
 
@@ -645,6 +651,7 @@ class RunResult:
     timeline: Timeline | None = None
     intervals: tuple[Interval, ...] = ()
     days: tuple[Day, ...] = ()
+    _in_part: bool = field(default=False, repr=False)
     _books: Books | None = field(default=None, repr=False)
     _snapshots: Snapshots | None = field(default=None, repr=False)
     _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)

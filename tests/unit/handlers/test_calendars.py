@@ -15,6 +15,7 @@ import strand
 from strand import testing
 from strand.errors import ConfigurationError, HandlerError, MissingExtraError
 from strand.handlers.loading import load_handler
+from strand.zones import zone_named
 
 calendars = pytest.importorskip("exchange_calendars")
 pandas = pytest.importorskip("pandas")
@@ -287,3 +288,21 @@ def test_a_calendar_as_text_makes_the_handler_again() -> None:
     like = strand.bars("5m", sessions="XHKG nobreak")
     assert like.origin is not None
     assert like.origin.options == {"every": "5m", "sessions": "XHKG nobreak"}
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "last"),
+    [
+        ("America/Boa_Vista", 1999, 2002), ("America/Noronha", 1999, 2002), ("America/Recife", 1999, 2002),
+        ("Asia/Gaza", 2038, 2075), ("Asia/Hebron", 2038, 2075),
+    ],
+)  # fmt: skip
+def test_clocks_that_change_twice_within_a_week_are_followed(zone: str, first: int, last: int) -> None:
+    days = [
+        dt.date.fromordinal(day) for day in range(dt.date(first, 1, 1).toordinal(), dt.date(last, 1, 1).toordinal())
+    ]
+    noons = [int(dt.datetime(day.year, day.month, day.day, 12, tzinfo=zone_named(zone)).timestamp()) for day in days]
+    changes = [at for at in range(1, len(noons)) if noons[at] - noons[at - 1] != 86_400]
+    assert 7 in np.diff(changes), "the zone changes twice within a week"
+    starts = strand.Sessions.daily("12:00-13:00", zone, days="mon-sun").table[:, 0] // 10**9
+    assert starts[(starts >= noons[0]) & (starts <= noons[-1])].tolist() == noons

@@ -440,6 +440,31 @@ def test_trades_are_not_found_among_quotes() -> None:
         assert strand.replay(ArrayFeed(both, ["X", "Y"]), handler, workers=0).warnings == ()
 
 
+@strand.handler(on="trade", state=[("n", "i8")])
+def _never_called(row: Any, _trade: Any) -> None:
+    row.n += 1
+
+
+CUT: dict[str, dict[str, Any]] = {
+    "limit": {"limit": 6}, "end": {"end": 7}, "until": {"until": 6}, "start": {"start": 1, "end": 7},
+    "position": {"position": 2, "limit": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", CUT.values(), ids=CUT)
+def test_a_part_of_a_feed_does_not_say_what_the_feed_lacks(cut: dict[str, Any]) -> None:
+    both = np.concatenate([of_kind(KIND_QUOTE), of_kind(KIND_TRADE)])
+    both["ts_recv"] = np.arange(1, len(both) + 1)
+    inverse = {"Y": strand.Inverse(100), "Z": strand.Inverse(1)}
+    for handler in (strand.vwap(), strand.bars("1m"), _never_called):
+        result = strand.replay(ArrayFeed(both, ["X", "Y"]), handler, workers=0, strict=True, **cut)
+        assert (result.seen.quotes, result.seen.trades) == (result.ticks, 0)
+    result = strand.replay(ArrayFeed(both, ["X", "Y"]), strand.vwap(contracts=inverse), workers=0, **cut)
+    assert kinds(result) == {}
+    whole = strand.replay(ArrayFeed(both, ["X", "Y"]), strand.vwap(contracts=inverse), workers=0)
+    assert kinds(whole) == {"unused contracts": 1}
+
+
 # ---- where they are shown
 
 

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, Unpack, get_
 import numpy as np
 
 from strand.brief import listed
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError, called
+from strand.errors import (
+    ConfigurationError,
+    FeedError,
+    FormatError,
+    TruncatedFeedError,
+    UnknownFormatError,
+    UnknownOptionError,
+    called,
+)
 from strand.feeds.base import BaseFeed, Selection
 from strand.feeds.formats.guess import KDB, is_beside_ticks
 from strand.feeds.formats.options import ReaderOptions
@@ -41,7 +49,8 @@ from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_d
 from strand.feeds.merge.options import ON_DISORDER, Merging
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns
-from strand.options import File, Flag, Text, Whole, check_apart, named_options, options_of, refuse_unknown
+from strand.options import File, Flag, Text, Whole, check_apart, named_options, options_in, options_of, refuse_unknown
+from strand.validate import did_you_mean
 from strand.zones import checked_zone
 
 if TYPE_CHECKING:
@@ -182,7 +191,8 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
         if option in _ELSEWHERE:
             raise ConfigurationError(said, f"give it by --{option.replace('_', '-')}, an option of its own")
         if option not in kinds:
-            raise ConfigurationError(said, f"no reader has such an option; there are {', '.join(sorted(kinds))}")
+            cure = did_you_mean(option, kinds) or f"there are {', '.join(sorted(kinds))}"
+            raise ConfigurationError(said, f"no reader has such an option; {cure}")
         kind = kinds[option]
         mapped = InflateLimits in kind or any(get_origin(part) is Mapping for part in kind)
         if mapped != bool(dot and name):
@@ -689,4 +699,7 @@ def _check_options(used: set[Format], options: set[str]) -> None:
     known = {name for form in used for name in options_of(form.feed_class())} - {"select"}
     if not options <= known:
         names = " or ".join(sorted(form.name for form in used))
+        if of_runs := sorted(options & {*options_in(ReadOptions)} - known):
+            cure = f"give it to what reads the feed, as in strand.replay(feed, {of_runs[0]}=...)"
+            raise UnknownOptionError("feeds.open()", of_runs[0], cure)
         refuse_unknown(options, known | _OWN, f"feeds.open() of {names} files")

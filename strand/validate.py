@@ -22,6 +22,8 @@ MAXIMUM: Final = 2**63 - 1
 #: The powers of ten that a unit may be.
 MIN_UNIT: Final = -18
 _MAX_UNIT: Final = 9
+#: The most names that ``few_of`` gives.
+_FEW: Final = 6
 _BRIEF: Final = Repr()
 _BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 1, 60, 60
 _BARE: Final = re.compile(r"[\w*-]+")
@@ -61,6 +63,17 @@ def did_you_mean(name: object, names: Iterable[str], *, before: str = "", after:
     Returns an empty text if no name is near."""
     near = nearest(name, names) if isinstance(name, str) else None
     return f"{before}did you mean {near!r}?{after}" if near else ""
+
+
+def few_of(name: str, names: Iterable[str]) -> str:
+    """The names that are most like a misspelt one, or have it as a part, as ``the nearest are a, b``. The first few
+    of all names where none is like it."""
+    from difflib import get_close_matches
+
+    every = list(names)
+    near = get_close_matches(name, every, n=_FEW) + [each for each in every if name.casefold() in each.casefold()]
+    found = list(dict.fromkeys(near))[:_FEW] if name else []
+    return f"the nearest are {', '.join(found)}" if found else f"there are {', '.join(every[:_FEW])}, ..."
 
 
 def unknown(name: Any, what: str, known: Collection[str]) -> str:

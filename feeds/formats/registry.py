@@ -14,12 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from numpy.lib import format as npy_format
 
-from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
+from strand.errors import TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.guess import guess
 from strand.feeds.io.files import is_hour, times_path
 from strand.feeds.io.sources import HEAD_BYTES, STANDARD_INPUT, InflateLimits, is_pipe, open_source
 from strand.feeds.io.stores import object_at
 from strand.feeds.io.streams import ZIP_MAGICS, data_members, open_archive, open_stream, split_member
+from strand.validate import one_of
 
 
 class Input(NamedTuple):
@@ -194,10 +195,7 @@ def formats() -> tuple[Format, ...]:
 
 def format_named(name: str) -> Format:
     """The format of that name. Raises ConfigurationError."""
-    for known in formats():
-        if known.name == name:
-            return known
-    raise ConfigurationError("format", f"{name!r} is not one of {', '.join(known.name for known in formats())}")
+    return formats()[one_of("format", name, [known.name for known in formats()])]
 
 
 def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
@@ -251,9 +249,10 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
         kind = f"a zip archive of {found.members[0]}" if found.members else f"{found.compression} data"
         inside = f"{kind}, which " if found.compression != "none" else ""
         what = f"{inside}starts with {found.head[:8].hex(' ') or 'nothing'}{_as_text(found.head)}"
-    words = ", ".join(known.words for known in formats())
     if (said := guess(found.head, (Path(path).name, *found.members))) is not None:
         what = f"{said}; it {what if found.compression == 'none' else f'is {what}'}"
+        raise UnknownFormatError(f"{what}; docs/feeds/reads.md lists what can be read", path=path)
+    words = ", ".join(known.words for known in formats())
     raise UnknownFormatError(f"{what}; what can be read, raw or compressed: {words}", path=path)
 
 

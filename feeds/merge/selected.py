@@ -28,8 +28,11 @@ from strand.feeds.base import (
     skipped_of,
     tick_feeds_of,
 )
+from strand.feeds.mapping.events import Rolls
 from strand.symbols import near_symbol
 from strand.ticks import is_clear, picked
+
+_MIXED: Final = "mixed_quotes"
 
 
 def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[np.int32]:
@@ -109,6 +112,8 @@ class SelectedFeed(BaseFeed):
         self.skipped = skipped_of(feed)
         self._passed_over = 0
         self._known, self._wanted = -1, np.zeros(0, np.bool_)
+        #: Of this feed's own ticks, where the other feed counts them; else None.
+        self._mixed: int | None = None
         #: Number of ticks in the other feed's latest batch, and those of them that this feed yields.
         self._given: int | None = None
         self._chosen: npt.NDArray[np.bool_] | slice = slice(None)
@@ -164,20 +169,26 @@ class SelectedFeed(BaseFeed):
     def batches(self) -> Iterator[TickBatch]:
         """Yields the other feed's batches without unwanted ticks; a batch without wanted ticks is left out."""
         self._passed_over = 0
-        self._known = -1
+        self._known, quotes = -1, Rolls(quotes=True)
+        self._mixed = 0 if _MIXED in self._feed.statistics() else None
         for batch in self._feed.batches():
             kept = self._kept(batch)
             count = int(np.count_nonzero(kept))
             self._passed_over += len(batch) - count
             self._given, self._chosen = len(batch), kept
-            if count == len(batch):
-                yield batch
-            elif count:
-                yield picked(batch, kept)
+            if not count:
+                continue
+            chosen = batch if count == len(batch) else picked(batch, kept)
+            if self._mixed is not None:
+                self._mixed += quotes.follow(chosen, None)[1][_MIXED]
+            yield chosen
 
     def statistics(self) -> dict[str, int]:
-        """Counts of the other feed, and ``not_selected``: ticks made and passed over."""
-        return dict(self._feed.statistics()) | {"not_selected": self._passed_over}
+        """Counts of the other feed, and ``not_selected``: ticks made and passed over. ``mixed_quotes`` are those of
+        this feed's ticks."""
+        found = dict(self._feed.statistics()) | {"not_selected": self._passed_over}
+        # Where the other feed counts none, its quotes may be those of all publishers together.
+        return found | ({_MIXED: self._mixed} if self._mixed is not None and found[_MIXED] else {})
 
     def close(self) -> None:
         self._feed.close()

@@ -40,7 +40,7 @@ from strand.feeds.mapping.rules import (
     symbol_rule,
 )
 from strand.fixed import dataclass
-from strand.validate import did_you_mean, unit_power
+from strand.validate import few_of, unit_power
 from strand.zones import checked_zone
 
 __all__ = [
@@ -423,9 +423,10 @@ def named_profile(name: str | Path) -> Profile:
     path = Path(name)
     if path.suffix != ".toml":
         known = [profile.name for profile in built_in()]
-        cure = did_you_mean(str(name), known, before="; ")
         raise ConfigurationError(
-            "profile", f"{called(str(name))!r} is neither a .toml file nor one of {', '.join(known)}{cure}"
+            "profile",
+            f"{called(str(name))!r} is neither a .toml file nor one of the {len(known)} built-in profiles; "
+            f"{few_of(str(name), known)}; docs/feeds/csv.md lists all of them",
         )
     return read_profile(small_text(path, "profile"), str(name))
 

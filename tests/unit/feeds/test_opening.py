@@ -35,6 +35,7 @@ from strand.errors import (
     FormatError,
     TruncatedFeedError,
     UnknownFormatError,
+    UnknownOptionError,
     UnknownSymbolError,
 )
 from strand.feeds.base import Selection, batches_from
@@ -511,6 +512,18 @@ def test_convert_hands_them_to_the_reader(coins: Path) -> None:
 def test_an_option_of_another_reader_is_refused(coins: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"open\(\) of npy files has no option 'levels'"):
         said_of("info", coins, *OPTIONS, "--feed", "levels=2")
+
+
+@pytest.mark.parametrize("option", ["limit", "allow_empty"])
+def test_an_option_of_what_reads_a_feed_is_not_one_of_opening_it(coins: Path, option: str) -> None:
+    with pytest.raises(
+        UnknownOptionError, match=rf"has no option '{option}'; give it to .*strand\.replay\(feed, {option}="
+    ):
+        feeds.open(coins, **{option: 1})
+    with pytest.raises(ConfigurationError, match=r"format: 'cvs' is not one of .*; did you mean 'csv'"):
+        feeds.open(coins, format="cvs")
+    with pytest.raises(ConfigurationError, match=r"no reader has such an option; did you mean 'levels'"):
+        said_of("info", coins, *OPTIONS, "--feed", "level=2")
 
 
 def test_a_name_that_no_symbol_has_is_an_error_of_every_command(coins: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -633,3 +634,24 @@ def test_the_average_price_of_one_trade_is_its_price() -> None:
     with strand.Dispatcher(len(prices), "vwap") as dispatcher:
         dispatcher.publish(ticks)
     assert [row["vwap"] for row in dispatcher.rows.array] == [price / 10**9 for price in prices]
+
+
+@pytest.mark.parametrize("n", [1, 2, 1000, 300_000])
+def test_the_error_of_average_prices_is_within_its_bound(n: int) -> None:
+    """Trades of 0.1, whose sum drifts; of any price and size; and of prices around 0, as those of calendar spreads."""
+    rng = np.random.default_rng(n)
+    anything = rng.integers(1, 10**14, n), rng.integers(1, 10**6, n)
+    spreads = rng.integers(-(10**9), 10**9, n), rng.integers(1, 10**3, n)
+    for prices, sizes in ((np.full(n, 10**8), np.ones(n, np.int64)), anything, spreads):
+        ticks = strand.ticks.zeros(n)
+        ticks["kind"], ticks["action"] = KIND_TRADE, b"T"
+        ticks["price"], ticks["size"] = prices, sizes
+        with strand.Dispatcher(1, "vwap") as dispatcher:
+            dispatcher.publish(ticks)
+        (row,) = dispatcher.rows.array
+        paid = [price * size for price, size in zip(prices.tolist(), sizes.tolist(), strict=True)]
+        volume, unit = sum(sizes.tolist()), Fraction(112, 10**18)
+        absolute = Fraction(sum(map(abs, paid)), 10**9)
+        assert abs(Fraction(float(row["notional"])) - Fraction(sum(paid), 10**9)) <= (n + 3) * unit * absolute
+        off = abs(Fraction(float(row["vwap"])) - Fraction(sum(paid), 10**9 * volume))
+        assert off <= (n + 5) * unit * absolute / volume

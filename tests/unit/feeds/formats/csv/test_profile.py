@@ -230,8 +230,17 @@ def test_a_profile_that_cannot_work_names_the_key(old: str, new: str, said: str,
 
 def test_a_profile_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(MINE)
-    with pytest.raises(ConfigurationError, match=r"neither a .toml file nor one of .*taq-trades.*mean 'lobster'\?$"):
-        CsvFeed(tmp_path / "a.csv", profile="lobsters")
+    cases = (
+        ("lobsters", "nearest are lobster;"),
+        ("Binance", "nearest are binance-trades,"),
+        ("taq-trade", "nearest are taq-trades,"),
+    )
+    for wrong, near in (*cases, ("zzz", "there are b3-trades, binance-")):
+        with pytest.raises(
+            ConfigurationError, match=rf"\.toml file nor one of the \d+ .* {near}.* lists all"
+        ) as caught:
+            CsvFeed(tmp_path / "a.csv", profile=wrong)
+        assert len(str(caught.value)) < 250
     with pytest.raises(ConfigurationError, match=r"profile: missing\.toml cannot be read: No such file or directory$"):
         CsvFeed(tmp_path / "a.csv", profile="missing.toml")
 

@@ -516,3 +516,27 @@ def test_quotes_of_several_publishers_in_databentos_tables_are_warned_of(
     assert result.feed_statistics["rolled_instruments"] == 1
     assert result.feed_statistics["mixed_quotes"] == mixed
     assert [w.count for w in result.warnings if w.kind == "mixed quotes"] == [mixed] * (mixed > 0)
+
+
+def test_mixed_quotes_are_counted_of_the_symbols_that_are_chosen(tmp_path: Path) -> None:
+    """AA has quotes of two publishers, and BB of one, in a file and in a feed that was open before they were chosen."""
+    publishers = {"AA": (39, 40, 40, 39), "BB": (41, 41, 41, 41)}
+    records = [
+        ref.record(0x01, ref.head(depth=0) + ref.levels(1), event=ref.NOON + at, publisher=publishers[name][at],
+                   instrument=7 + number)
+        for at in range(4) for number, name in enumerate(publishers)
+    ]  # fmt: skip
+    path = tmp_path / "several.dbn"
+    mappings = {name: [(*ref.ALL_DAYS, str(7 + at))] for at, name in enumerate(publishers)}
+    path.write_bytes(ref.metadata(3, mappings, dataset="DBEQ.BASIC") + b"".join(records))
+    renames = {"renames": [(None, None, "BB", "CC")]}
+    for symbols, mixed in ((["AA"], 2), (["BB"], 0), (["AA", "BB"], 2)):
+        renamed = ["CC" if name == "BB" else name for name in symbols]
+        runs = [
+            strand.replay(path, "bbo", symbols=symbols, workers=0),
+            strand.replay(strand.feeds.open(path), "bbo", symbols=symbols, workers=0),
+            strand.replay(path, "bbo", symbols=renamed, feed_options=renames, workers=0),
+        ]
+        for result in runs:
+            assert result.feed_statistics["mixed_quotes"] == mixed
+            assert [w.count for w in result.warnings if w.kind == "mixed quotes"] == [mixed] * (mixed > 0)

@@ -27,6 +27,8 @@ _LATEST_NS: Final = limits("ts_recv")[1]
 _OVERHEAD: Final = 300
 #: What waits of a partition that is ahead of the others, bytes: no more is asked for until half of it is given.
 _AHEAD_BYTES: Final = 32 << 20
+#: What waits of all partitions together, bytes. Each has an equal share of it, so the one that all wait for has room.
+_TOGETHER_BYTES: Final = 256 << 20
 
 
 def times_of(values: Iterable[bytes | None], _: object, __: object, stamps: Iterable[Any] | None = None) -> Times:
@@ -233,11 +235,17 @@ class Partitions:
 
     def pause(self) -> list[Place]:
         """The partitions that are too far ahead from now on."""
-        return self._turn(paused=True, beyond=lambda n_bytes: n_bytes > _AHEAD_BYTES)
+        share = self._share()
+        return self._turn(paused=True, beyond=lambda n_bytes: n_bytes > share)
 
     def resume(self) -> list[Place]:
         """The partitions that were too far ahead, and are no more."""
-        return self._turn(paused=False, beyond=lambda n_bytes: n_bytes < _AHEAD_BYTES // 2)
+        share = self._share()
+        return self._turn(paused=False, beyond=lambda n_bytes: n_bytes < share // 2)
+
+    def _share(self) -> int:
+        """Bytes beyond which a partition is too far ahead."""
+        return min(_AHEAD_BYTES, _TOGETHER_BYTES // max(1, len(self._of)))
 
     def _turn(self, *, paused: bool, beyond: Callable[[int], bool]) -> list[Place]:
         found = [place for place, each in self._of.items() if each.is_paused != paused and beyond(each.n_bytes)]

@@ -329,6 +329,37 @@ def test_what_comes_while_a_partition_that_was_read_to_its_end_is_paused_comes_i
     assert found.tolist() == list(range(1, 2_001))
 
 
+def test_what_waits_of_all_partitions_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first partition brings nothing until nothing more comes of the others, of which each has far more."""
+    count, each_has, size = 16, 300, 10 * 64
+    monkeypatch.setattr(partitions, "_TOGETHER_BYTES", count * 20_000)
+    parts = [[(f"P{number}", 1 + n * count + number) for n in range(each_has)] for number in range(count)]
+    waiting: list[int] = []
+
+    class Reader(Scripted):
+        def assign(self, places: list[Any]) -> None:
+            super().assign(places)
+            super().pause([kafka.TopicPartition("ticks", 0)])
+
+        def consume(self, most: int, timeout: float) -> list[Any]:
+            found = super().consume(most, max(timeout, 0.5) if not waiting else timeout)
+            if not found and most == 1 and not waiting and self.received:
+                waiting.append(self.received)
+                self.resume([kafka.TopicPartition("ticks", 0)])
+            return found
+
+    monkeypatch.setattr(kafka, "Consumer", Reader)
+    with cluster(partitions=count) as cluster_:
+        for number, part in enumerate(parts):
+            cluster_.send(
+                "ticks", [(name, message(name, time, 1 + n) * 10, number) for n, (name, time) in enumerate(part)]
+            )
+        feed = cluster_.feed("ticks", wait_s=None, batch_messages=20)
+        found = [int(time) for batch in feed for time in batch["ts_recv"][::10].tolist()]
+    assert found == list(range(1, count * each_has + 1))
+    assert count < waiting[0] <= count * (20_000 // size + 20)
+
+
 def test_a_partition_that_comes_back_is_waited_for_until_its_end_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     second = [kafka.TopicPartition("ticks", 1)]
 

@@ -699,7 +699,7 @@ def _check_options(used: set[Format], options: set[str]) -> None:
     known = {name for form in used for name in options_of(form.feed_class())} - {"select"}
     if not options <= known:
         names = " or ".join(sorted(form.name for form in used))
-        if of_runs := sorted(options & {*options_in(ReadOptions)} - known):
+        if of_runs := sorted(options & ({*options_in(ReadOptions)} - {*options_in(OpenOptions)})):
             cure = f"give it to what reads the feed, as in strand.replay(feed, {of_runs[0]}=...)"
             raise UnknownOptionError("feeds.open()", of_runs[0], cure)
         refuse_unknown(options, known | _OWN, f"feeds.open() of {names} files")

@@ -232,7 +232,7 @@ def test_a_profile_that_is_not_there_names_those_that_are(tmp_path: Path) -> Non
     (tmp_path / "a.csv").write_text(MINE)
     cases = (
         ("lobsters", "nearest are lobster;"),
-        ("Binance", "nearest are binance-trades,"),
+        ("Binance", "nearest are binance-aggtrades,"),
         ("taq-trade", "nearest are taq-trades,"),
     )
     for wrong, near in (*cases, ("zzz", "there are b3-trades, binance-")):

@@ -150,6 +150,8 @@ class KafkaFeed(BaseFeed):
         #: The thread that takes the batches. Any thread may commit, one at a time.
         self._reader: int | None = None
         self._commits = threading.Lock()
+        #: Whether the caller tells of handled ticks between batches alone, as ``strand.follow`` does.
+        self.is_in_parts = False
         # Of a caller that takes batches itself: a batch is handled when the next one is asked for.
         self._count_published: Callable[[], int] = lambda: 0
         self._count_handled: Callable[[], int] = lambda: 0
@@ -550,7 +552,10 @@ class KafkaFeed(BaseFeed):
         until, is_committed = time.monotonic() + _REVOKE_S, False
         while not is_committed and self._fault is None and time.monotonic() < until:
             is_committed = self._commit(consumer, wait=True)
-            is_committed &= not any(place in mark for _, mark in self._marks for place in places)
+            if any(place in mark for _, mark in self._marks for place in places):
+                is_committed = False
+                if self.is_in_parts:
+                    break  # this thread alone saves the state of what was handled
             if not is_committed:
                 time.sleep(0.005)
         self._leave(consumer, partitions)

@@ -189,6 +189,7 @@ class _Part(BaseFeed):
         # Offsets are committed at the end of a part alone: ticks are counted by their part.
         self._saved = 0
         feed.follow(lambda: self.number, lambda: self._saved)
+        feed.is_in_parts = True
         self._batches = feed.batches()
 
     @property

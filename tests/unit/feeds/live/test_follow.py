@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from engine_support import wait_until
 from kafka_mock import Cluster, cluster, records, trade
+from kafka_mock import kafka as kafka_module
 
 import strand
 from strand.errors import ConfigurationError, FormatError, GapError, SavedStateError
@@ -165,3 +166,34 @@ def test_files_of_a_run_whose_state_is_missing_are_not_written_over(tmp_path: Pa
         (tmp_path / "s").unlink()
         with pytest.raises(ConfigurationError, match=r"bars\.000002\.csv is of a later part"):
             strand.follow(kafka.feed("ticks"), strand.bars("1s"), state=tmp_path / "s", out=out)
+
+
+def test_a_partition_that_goes_to_another_member_within_a_part_is_given_up_without_a_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that would save the state is the one that gives the partition up: a wait for it would be in vain."""
+
+    class Member(kafka_module.Consumer):  # type: ignore[misc]
+        received, told = 0, dict[str, Any]()
+
+        def subscribe(self, _: Any, **told: Any) -> None:
+            Member.told = told
+
+        def consume(self, most: int, timeout: float) -> list[Any]:
+            if "on_assign" in self.told:
+                self.told.pop("on_assign")(self, [kafka_module.TopicPartition("ticks", n) for n in (0, 1)])
+            if Member.received == 200 and most == 1 and "on_revoke" in self.told:
+                self.told.pop("on_revoke")(self, [kafka_module.TopicPartition("ticks", 1)])
+            found: list[Any] = super().consume(most, timeout)
+            Member.received += sum(each.error() is None for each in found)
+            return found
+
+    monkeypatch.setattr(kafka_module, "Consumer", Member)
+    monkeypatch.setattr("strand.feeds.live.kafka._REVOKE_S", 10.0**9)
+    with cluster(partitions=2) as kafka:
+        kafka.send("ticks", records(["A", "B"], 200, spread=2))
+        feed = kafka.feed("ticks", until_end=False, share=True, consumer_group="g", idle_timeout_s=3.0)
+        result = strand.follow(feed, "count", state=tmp_path / "s", every_s=300)
+        assert kafka.committed("ticks", "g", 2)[0] == 100
+    assert result.ticks == 200
+    assert [event.text.split(":")[0] for event in feed.events if event.kind == "lost"] == ["ticks[1]"]

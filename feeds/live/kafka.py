@@ -243,13 +243,9 @@ class KafkaFeed(BaseFeed):
     def live_counts(self) -> Mapping[str, Any]:
         counts = self.statistics()
         return {
-            "messages": counts["messages"],
-            "gaps": counts["gaps"],
-            "gap_messages": counts["gone_messages"],
-            "reconnects": max(0, counts["connected"] - 1),
-            "lines": {},
-            "statistics": counts,
-        }
+            "messages": counts["messages"], "gaps": counts["gaps"], "gap_messages": counts["gone_messages"],
+            "reconnects": max(0, counts["connected"] - 1), "lines": {}, "statistics": counts,
+        }  # fmt: skip
 
     def report(self) -> dict[str, Any]:
         """Report of the feed: the counts of ``statistics()``, the next offset of each partition, and the newest events
@@ -552,10 +548,10 @@ class KafkaFeed(BaseFeed):
         until, is_committed = time.monotonic() + _REVOKE_S, False
         while not is_committed and self._fault is None and time.monotonic() < until:
             is_committed = self._commit(consumer, wait=True)
-            if any(place in mark for _, mark in self._marks for place in places):
-                is_committed = False
-                if self.is_in_parts:
-                    break  # this thread alone saves the state of what was handled
+            is_unhandled = any(place in mark for _, mark in self._marks for place in places)
+            is_committed &= not is_unhandled
+            if is_unhandled and self.is_in_parts:
+                break  # this thread alone saves the state of what was handled
             if not is_committed:
                 time.sleep(0.005)
         self._leave(consumer, partitions)

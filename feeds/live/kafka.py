@@ -134,8 +134,7 @@ class KafkaFeed(BaseFeed):
         #: The partitions that are read, since when their messages wait for others, and whether they still do.
         self._partitions = Partitions(self._newest)
         self._waits_since = 0.0
-        self._is_patient = True
-        self._is_resumed = False
+        self._is_patient, self._is_resumed = True, False
         #: The next offset of each place behind the ticks that were given.
         self._next: dict[Place, int] = {}
         #: Where reading has begun last: another member may have committed what lies before.

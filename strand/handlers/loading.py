@@ -363,18 +363,21 @@ def _units_of(
 def _joined(n_symbols: int, groups: Sequence[Sequence[int]]) -> npt.NDArray[np.intp]:
     """By symbol, shape (n_symbols,), the number of its unit, from 0 on. Groups that have a symbol in common are one
     unit, and a symbol of no group is one by itself."""
-    parent = list(range(n_symbols))
+    parent: dict[int, int] = {}
 
     def root(key: int) -> int:
-        while parent[key] != key:
-            parent[key] = parent[parent[key]]
-            key = parent[key]
+        while (above := parent.setdefault(key, key)) != key:
+            parent[key] = parent[above]
+            key = above
         return key
 
     for first, *others in groups:
         for key in others:
             one, other = sorted((root(first), root(key)))
             parent[other] = one
-    roots = np.array([root(key) for key in range(n_symbols)], np.intp)
-    units: npt.NDArray[np.intp] = np.unique(roots, return_inverse=True)[1]
+    # A unit is numbered by its first symbol, which is its root.
+    roots = np.arange(n_symbols)
+    for key in parent:
+        roots[key] = root(key)
+    units: npt.NDArray[np.intp] = (np.cumsum(roots == np.arange(n_symbols)) - 1)[roots]
     return units

@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -599,7 +599,7 @@ def present_parts(found: Match, levels: int | None = None) -> list[Part]:
 def table_match(names: Sequence[str], profiles: Iterable[Profile]) -> Match | None:
     """A table with columns of these names, seen through the first of the profiles that it fits."""
     found = (Match(profile, tuple(names), ",", "utf-8", 0, 0) for profile in profiles)
-    return next((each for each in found if not _missing(each)), None)
+    return next(filter(_has_all, found), None)
 
 
 def _fits_name(profile: Profile, names: Sequence[str]) -> bool:
@@ -611,17 +611,21 @@ def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Matc
     """The file through this profile, or why not."""
     if (wrapped := wrapping(head)) is not None:
         return FormatError(wrapped, path=path)
-    return _match(profile, _Head(head), path)
+    found = _match(profile, _Head(head))
+    return found if isinstance(found, Match) else found(path=path)
 
 
-def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Match | FormatError:
+def _match(profile: Profile, head: _Head) -> Match | Callable[..., FormatError]:
+    """The file through this profile, or a function that makes the error, given ``path``: the words of a mismatch take
+    longer than finding it, and a file is compared with each profile."""
     head = head.below(profile.skip_lines)
     if not head.lines:
-        return FormatError("there is no line in it" + " below skip_lines" * bool(profile.skip_lines), path=path)
-    problem, width = "", 0
+        return functools.partial(FormatError, "there is no line in it" + " below skip_lines" * bool(profile.skip_lines))
+    problem: Callable[..., FormatError] | None = None
+    width = -1
     (text, *_), encoding = head.texts(profile.encodings)
     if not encoding:
-        return FormatError(f"its first line is not {' or '.join(profile.encodings)}", path=path, line=1)
+        return functools.partial(FormatError, f"its first line is not {' or '.join(profile.encodings)}", line=1)
     for delimiter in profile.delimiters:
         rows = head.rows(profile.encodings, delimiter)
         texts = head.texts(profile.encodings)[0]
@@ -643,15 +647,25 @@ def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Mat
             if len(rows) > 1 and len(rows[1]) == len(columns) + 1 and rows[1][-1].strip() == "":
                 columns += ("",)
             found = Match(profile, columns, delimiter, encoding, head.second, head.above + 1)
-            here = _missing(found) or (_unlike(found, rows[1]) if len(rows) > 2 else "")
-            if not here:
+            if _has_all(found) and not (len(rows) > 2 and _unlike(found, rows[1])):
                 return found
             if len(columns) > width:  # the delimiter that parts the header is the file's
-                problem, width = here + _header_below(profile, rows), len(columns)
-        else:
+                problem, width = functools.partial(_mismatch, found, rows), len(columns)
+        elif problem is None:
             counts = " or ".join(str(len(layout.columns)) for layout in profile.layouts)
-            problem = problem or f"its first line, {text[:200]!r}, does not have the {counts} columns of {profile.name}"
-    return FormatError(problem, path=path, line=1)
+            problem = functools.partial(
+                FormatError,
+                f"its first line, {text[:200]!r}, does not have the {counts} columns of {profile.name}",
+                line=1,
+            )
+    assert problem is not None  # a profile has a delimiter
+    return problem
+
+
+def _mismatch(found: Match, rows: list[list[str]], path: str | Path | None) -> FormatError:
+    """The error of a file whose header is another one's."""
+    here = _missing(found) or _unlike(found, rows[1])
+    return FormatError(here + _header_below(found.profile, rows), path=path, line=1)
 
 
 def _header_below(profile: Profile, rows: list[list[str]]) -> str:
@@ -661,6 +675,13 @@ def _header_below(profile: Profile, rows: list[list[str]]) -> str:
         if profile.needed and all(not compared.isdisjoint(places) for _, compared in profile.needed):
             return f"; line {profile.skip_lines + above + 1} has them: give skip_lines = {profile.skip_lines + above}"
     return ""
+
+
+def _has_all(found: Match) -> bool:
+    """Tells whether the header has each column that the profile needs, and not the one that it is to be without."""
+    places = _places(found.columns).keys()
+    lacking = any(compared.isdisjoint(places) for _, compared in found.profile.needed)
+    return not lacking and found.column(found.profile.without) is None
 
 
 def _missing(found: Match) -> str:

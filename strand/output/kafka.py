@@ -12,13 +12,15 @@ from strand.errors import ConfigurationError
 from strand.feeds.live.kafka import checked_servers
 from strand.lazy import imported
 from strand.output.emitted import EmittedRecords
-from strand.validate import is_number, one_of, text
+from strand.validate import is_between, one_of, text
 
 _OWN_SETTINGS: Final = frozenset(("bootstrap.servers", "metadata.broker.list", "enable.idempotence", "acks"))
 #: Time between two polls of the producer while its queue is full, s.
 _LOOK_S: Final = 0.1
 #: The time that an end waits for the word on messages that it has dropped, s.
 _PURGED_S: Final = 1.0
+#: librdkafka counts ms in 32 bits, and takes 0 for no limit.
+_LONGEST_S: Final = 2_147_483
 
 
 class KafkaSink:
@@ -37,7 +39,8 @@ class KafkaSink:
         form: ``"json"``: an object of the record's columns, as tables have them. Prices and sizes are exact numbers in
             natural units, times ns since 1970-01-01 UTC, undefined values null; this needs pyarrow. ``"record"``: the
             bytes of the record, exact integers as the output declares them.
-        timeout_s: How long ``write`` and ``close`` wait for brokers that acknowledge nothing, in s.
+        timeout_s: The time that ``write`` and ``close`` wait for brokers that acknowledge nothing, in s: 0.001 to
+            2,147,483.
         config: Further settings of librdkafka, as for TLS and passwords. ``partitioner`` is that of Kafka's own
             client, ``murmur2_random``, if it is not given.
 
@@ -61,8 +64,10 @@ class KafkaSink:
             raise ConfigurationError("topic", "it is empty")
         self._topic, self._where = topic, f"kafka://{servers}/{topic}"
         self._is_json = one_of("form", form, ("json", "record")) == 0
-        if not is_number(timeout_s) or timeout_s <= 0:
-            raise ConfigurationError("timeout_s", f"{timeout_s!r} is not a number of seconds above 0")
+        if not is_between(timeout_s, 0.001, _LONGEST_S):
+            raise ConfigurationError(
+                "timeout_s", f"{timeout_s!r} is not a number of seconds from 0.001 to {_LONGEST_S:,}"
+            )
         self._timeout_s = float(timeout_s)
         if own := sorted(_OWN_SETTINGS.intersection(config or {})):
             raise ConfigurationError("config", f"{own[0]} is set by the sink itself")

@@ -102,7 +102,7 @@ def test_brokers_that_never_answer_end_the_run_and_leave_no_client_behind() -> N
     ("options", "field"),
     [
         ({"form": "xml"}, "form"),
-        ({"timeout_s": 0}, "timeout_s"),
+        *(({"timeout_s": wrong}, "timeout_s") for wrong in (0, 0.0001, 1e10, float("inf"), float("nan"), "5")),
         ({"config": {"acks": 0}}, "config"),
         ({"config": {"no.such": 1}}, "config"),
         ({"topic": ""}, "topic"),

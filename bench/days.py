@@ -82,7 +82,7 @@ def day(messages: int) -> tuple[Path, Path]:
 
     plain = FOLDER / f"day-{messages}.itch50"
     packed = plain.with_suffix(".itch50.gz")
-    if not packed.exists():
+    if not (plain.exists() and packed.exists()):
         FOLDER.mkdir(exist_ok=True)
         SyntheticFeed(SYMBOLS, messages, seed=1, date=DATE).write_itch(plain)
         partial = packed.with_suffix(".partial")  # gzip that is killed leaves what it has written

@@ -117,9 +117,9 @@ class Moment(NamedTuple):
         if is_whole(value):
             return cls(absolute_ns=_in_range(name, int(value)))
         text = str(value).strip()
-        if text.isdecimal():
-            return cls(absolute_ns=_in_range(name, int(text)))
         try:
+            if text.isdecimal():
+                return cls(absolute_ns=_in_range(name, int(text)))
             if found := _TIME_OF_DAY.fullmatch(text):
                 moment = dt.time(int(found["h"]), int(found["m"]), int(found["s"] or 0))
                 return cls(of_day=(moment.hour, moment.minute, moment.second, _nanoseconds(found["fraction"])))

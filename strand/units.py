@@ -155,8 +155,8 @@ def declare(
     meaning = meaning_of(like)
     try:
         kind = np.dtype(like.str if form is None else text("form", form))
-    except TypeError:
-        raise ConfigurationError("form", f"{form!r} is not a dtype like '<f8'") from None
+    except (TypeError, ValueError, SyntaxError):
+        raise ConfigurationError("form", f"{shown(form)} is not a dtype like '<f8'") from None
     if none is None:
         none = meaning.none if kind.kind in "iu" else ()
     return _dtype(

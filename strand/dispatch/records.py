@@ -15,7 +15,7 @@ from strand.errors import ConfigurationError, RecordTypeError
 from strand.handlers import Handler
 from strand.output.records import NO_SEQUENCE
 from strand.ticks import FIELDS, KIND_ORDER, TICK, named
-from strand.validate import mapping
+from strand.validate import mapping, shown
 
 if TYPE_CHECKING:
     from strand.feeds.mapping.records import ArrayColumns
@@ -41,8 +41,8 @@ class RecordReader:
     ) -> None:
         try:
             self.dtype = np.dtype(dtype)
-        except TypeError as error:
-            raise ConfigurationError("dtype", f"{dtype!r} is not a dtype: {error}") from error
+        except (TypeError, ValueError, SyntaxError) as error:
+            raise ConfigurationError("dtype", f"{shown(dtype)} is not a dtype: {error}") from error
         self.key = key
         self.key_offset = _key_offset(self.dtype, key)
         self.columns = _columns(columns, options, self.dtype)

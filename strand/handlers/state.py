@@ -18,7 +18,7 @@ from strand.fixed import dataclass
 from strand.handlers.options import Option, options_of_record
 from strand.symbols import SymbolTable
 from strand.units import BY_NAME, declare, meaning_of
-from strand.validate import mapping, path, text
+from strand.validate import mapping, path, shown, text
 
 #: The field of a row that has a record for each set.
 SETS: Final = "sets"
@@ -49,8 +49,8 @@ def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
     else:
         try:
             dtype = _from_dict(state, called) if isinstance(state, Mapping) else np.dtype(state)
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(called, f"{state!r} is not a dtype: {error}") from error
+        except (TypeError, ValueError, SyntaxError) as error:
+            raise ConfigurationError(called, f"{shown(state)} is not a dtype: {error}") from error
     if dtype.names is None:
         raise ConfigurationError(called, "give a structured dtype, for example [('volume', 'u8')]")
     if dtype.hasobject:

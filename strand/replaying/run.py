@@ -418,7 +418,7 @@ def told_of(run: Run, result: ReplayResult, feed: Feed, wanted: Sequence[str], a
 
 def _unwatched(asked: Asked, result: ReplayResult) -> UnknownSymbolError | None:
     """The error for symbols that ``watch`` or a snapshot names and the whole feed lacks."""
-    watched = () if asked["watch"] is None or isinstance(asked["watch"], int) else asked["watch"]
+    watched = () if asked["watch"] is None or isinstance(asked["watch"], int | np.integer) else asked["watch"]
     snapshot = asked["snapshot"]
     of_snapshot = () if snapshot is None or isinstance(snapshot, str) else snapshot.symbols or ()
     for option, given in (("watch (--report-symbols)", watched), ("snapshot: symbols", of_snapshot)):

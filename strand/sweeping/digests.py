@@ -297,7 +297,10 @@ def _said(value: Any) -> object:
 
 
 def _names_a_file(value: object) -> bool:
-    return isinstance(value, str | Path) and Path(str(value).removeprefix("@")).is_file()
+    try:
+        return isinstance(value, str | Path) and Path(str(value).removeprefix("@")).is_file()
+    except OSError:  # a text that is too long for a name
+        return False
 
 
 def _params(part: SingleHandler, swept: bool) -> object:

@@ -210,9 +210,13 @@ def _check_names(handler: Handler) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Locks a folder: one sweep writes to it at a time."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Locks a folder: one sweep writes to it at a time. Raises FeedError for what is no folder, and cannot be one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a name with a null
+        why = getattr(error, "strerror", None) or error
+        raise FeedError(f"it cannot be the folder of a data set (out): {why}", path=folder) from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from small_files import FILES, options_of
 
 import strand
@@ -37,7 +38,8 @@ LIMIT_S = 20
 VALUES: Mapping[str, Any] = {
     "None": None, "True": True, "0": 0, "-1": -1, "2": 2, "2**70": 2**70, "1.5": 1.5, "nan": float("nan"),
     "empty text": "", "text": "no such", "bytes": b"x", "empty list": [], "list": ["no such"], "dict": {"no such": 1},
-    "empty dict": {}, "object": object(),
+    "empty dict": {}, "object": object(), "inf": float("inf"), "numpy.True_": np.True_, "numpy.int64": np.int64(2),
+    "null": "a\0b", "5000 digits": 5000 * "9",
 }  # fmt: skip
 
 

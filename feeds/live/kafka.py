@@ -22,9 +22,20 @@ from strand.errors import ConfigurationError, FeedError, FormatError, GapError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
-from strand.feeds.live.messages import Counts, Faults, Owners, Records, Repeats, tell
+from strand.feeds.live.messages import JsonMessages, Owners, Records, Repeats, tell
 from strand.feeds.live.options import KafkaOptions
-from strand.feeds.live.partitions import Columns, Messages, Partitions, Place, by_topic, listed, named, runs, times_of
+from strand.feeds.live.partitions import (
+    Columns,
+    Messages,
+    Partitions,
+    Place,
+    by_topic,
+    listed,
+    named,
+    runs,
+    stamp_of,
+    times_of,
+)
 from strand.lazy import imported
 from strand.options import named_options
 from strand.ticks import empty, picked
@@ -119,13 +130,15 @@ class KafkaFeed(BaseFeed):
         self.events: collections.deque[FeedEvent] = collections.deque(maxlen=EVENTS)
         self._records = Records(symbols, self._max_symbols)
         self._json: JsonTicks | None = None
-        self._by_key = False
         if self._profile is not None:
-            self._by_key = any((_KEY,) in rule.symbol for rule in self._profile.rules)
             self._json = JsonTicks(
                 self._profile, self._where, on_bad_record=options["on_bad_record"], skipped=self.skipped,
                 symbols=symbols, max_symbols=self._max_symbols, on_event=self._keep,
             )  # fmt: skip
+            by_key = any((_KEY,) in rule.symbol for rule in self._profile.rules)
+            self._messages = JsonMessages(
+                self._json, self._where, key=_KEY if by_key else None, skips=options["on_bad_record"] == "skip"
+            )
         self._repeats = Repeats(self._max_symbols) if options["duplicates"] == "drop" else None
         self._owners = Owners(self._max_symbols)
         self._consumer: Any = None
@@ -640,7 +653,7 @@ class KafkaFeed(BaseFeed):
         message = self._kafka.Message
         kept = [(message.value, object), (message.key, object), (message.offset, np.int64)]
         if self._json is not None:
-            kept.append((message.timestamp, object))
+            kept.append((stamp_of, np.int64))
         found: list[tuple[Place, Columns]] = []
         for place, run in runs(message, messages):
             # It may be another member's by now, or behind the end.
@@ -719,7 +732,7 @@ class KafkaFeed(BaseFeed):
         if self._json is None:
             ticks, counts = self._records.take([value or b"" for value in values], keys, faults)
         else:
-            ticks, counts = self._messages(self._json, values, keys, stamps[0], faults)
+            ticks, counts = self._messages.take(values, keys, stamps[0], faults)
         moved = self._owners.moved(ticks, counts, places, of)
         if moved is not None and options["on_moved"] == "continue":
             self._counts["moved_ticks"] += moved.follow()
@@ -748,23 +761,6 @@ class KafkaFeed(BaseFeed):
             return ticks
         self._counts["duplicates"] += int(repeated.sum())
         return picked(ticks, ~repeated)
-
-    def _messages(
-        self, made: JsonTicks, values: list[Any], keys: list[Any], stamps: list[tuple[int, int]], faults: Faults
-    ) -> tuple[TickBatch, Counts]:
-        """The ticks of messages of JSON, up to the first fault."""
-        ends = np.zeros(len(values), np.int64)
-        for at, (value, key, (kind, ms)) in enumerate(zip(values, keys, stamps, strict=True)):
-            if value is not None:
-                more = {_KEY: None if key is None else key.decode("utf-8", "replace")} if self._by_key else None
-                try:
-                    made.take(value, ms * 1_000_000 if kind else time.time_ns(), more=more)
-                except FeedError as error:
-                    faults[at] = type(error)(str(error).removeprefix(f"{self._where}: "))
-                    ends[at:] = made.pending
-                    break
-            ends[at] = made.pending
-        return made.batch(), np.diff(ends, prepend=0)
 
     def _left_s(self) -> float:
         """The time to wait for a message, s."""

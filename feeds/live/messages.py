@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -10,9 +11,9 @@ import numpy.typing as npt
 
 from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
-from strand.feeds.formats.json.ticks import FeedEvent
+from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks
 from strand.feeds.live.mold import GAP
-from strand.feeds.live.partitions import Place
+from strand.feeds.live.partitions import LATEST_MS, NO_TIME, Place
 from strand.logs import Event
 from strand.ticks import KIND_STATUS, TICK, empty, limits, picked
 
@@ -116,6 +117,50 @@ class Records:
         return len(self.names) - 1
 
 
+class JsonMessages:
+    """Makes ticks of messages of JSON, whose ``ts_recv`` are the messages' times.
+
+    Args:
+        made: The ticks of the feed.
+        where: The feed, before which its errors have this name.
+        key: The name by which the profile finds the key of a message; None: it does not.
+        skips: Whether a message with a time that no tick holds is left out, and does not end the feed.
+    """
+
+    def __init__(self, made: JsonTicks, where: str, *, key: str | None, skips: bool) -> None:
+        self._made, self._where, self._key, self._skips = made, where, key, skips
+
+    def take(
+        self, values: list[bytes | None], keys: list[bytes | None], stamps: list[int], faults: Faults
+    ) -> tuple[TickBatch, Counts]:
+        """The ticks of messages, and how many each has, up to the first of the ``faults``, which this adds, that ends
+        the feed. ``stamps``: the times of messages, ms."""
+        ends, made = np.zeros(len(values), np.int64), self._made
+        for at, (value, key, ms) in enumerate(zip(values, keys, stamps, strict=True)):
+            if value is not None:
+                more = None
+                if self._key is not None:
+                    more = {self._key: None if key is None else key.decode("utf-8", "replace")}
+                try:
+                    made.take(value, _received_ns(ms), more=more)
+                except FeedError as error:
+                    faults[at] = type(error)(str(error).removeprefix(f"{self._where}: "))
+                    if type(error) is not FormatError or not self._skips:
+                        ends[at:] = made.pending
+                        break
+            ends[at] = made.pending
+        return made.batch(), np.diff(ends, prepend=0)
+
+
+def _received_ns(ms: int) -> int:
+    """The time of a message, ns: of its stamp, or now if it has none. Raises FormatError for one that no tick holds."""
+    if ms == NO_TIME:
+        return time.time_ns()
+    if 0 <= ms <= LATEST_MS:
+        return ms * 1_000_000
+    raise FormatError(f"has the time {ms:,} ms since 1970, which is none from 0 to {LATEST_MS:,}")
+
+
 class Repeats:
     """Finds ticks of messages that came before, by their sequences. ``last``: the highest of each symbol so far."""
 
@@ -159,7 +204,8 @@ class Moved(NamedTuple):
     symbol: int
     before: Place
     follow: Callable[[], int]
-    """Takes the new partitions for theirs, and returns how many ticks these are."""
+    """Takes the new partitions for theirs, and returns the number of ticks that are from another partition than the
+    tick before of their symbol."""
 
 
 class Owners:
@@ -195,8 +241,12 @@ class Owners:
             return None
 
         def follow() -> int:
-            owners[symbols[moved]] = of[moved]
-            return int(moved.sum())
+            order = np.argsort(symbols, kind="stable")
+            by, now = symbols[order], of[order]
+            is_first = np.concatenate(([True], by[1:] != by[:-1]))
+            was = np.where(is_first, before[order], np.concatenate(([0], now[:-1])))
+            owners[symbols] = of  # the last one of each symbol stays
+            return int((was != now).sum())
 
         tick = int(np.argmax(moved))
         at = int(np.searchsorted(np.cumsum(counts), tick, "right"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import ne
 from typing import Any, Final, Literal, NamedTuple
 
@@ -18,12 +18,13 @@ Place = tuple[str, int]
 Columns = Sequence[npt.NDArray[Any]]
 #: Times of messages, ns, shape (n,).
 Times = npt.NDArray[np.int64]
-#: The time of a message that has none: it follows the one before it.
-_NO_TIME: Final = -1
+#: The time of a message that has none, in ns or ms: it follows the one before it.
+NO_TIME: Final = -1
 #: What stands for a message that is no record, and the latest time that a record may have.
 _NO_RECORD: Final = b"\xff" * TICK.itemsize
 _LATEST_NS: Final = limits("ts_recv")[1]
-#: What a message takes beside its value, bytes, at least.
+LATEST_MS: Final = _LATEST_NS // 1_000_000
+#: What a message takes beside its value and its key, bytes, at least.
 _OVERHEAD: Final = 300
 #: What waits of a partition that is ahead of the others, bytes: no more is asked for until half of it is given.
 _AHEAD_BYTES: Final = 32 << 20
@@ -31,16 +32,22 @@ _AHEAD_BYTES: Final = 32 << 20
 _TOGETHER_BYTES: Final = 256 << 20
 
 
-def times_of(values: Iterable[bytes | None], _: object, __: object, stamps: Iterable[Any] | None = None) -> Times:
-    """The times of messages, from their columns, ns: that of the message, if the feed reads it, else the ``ts_recv`` of
-    the first record; -1 for a message that has none."""
+def stamp_of(message: Any) -> int:
+    """The time that a message has of its own, in ms since 1970 as its producer or the broker wrote it; -1: none."""
+    kind, ms = message.timestamp()
+    return int(ms) if kind else NO_TIME
+
+
+def times_of(values: Iterable[bytes | None], _: object, __: object, stamps: Times | None = None) -> Times:
+    """The times of messages, from their columns, ns: that of its stamp, if the feed reads these, else the ``ts_recv``
+    of the first record; -1 for a message that has none, or one that no tick holds."""
     if stamps is not None:
-        return np.array([ms * 1_000_000 if kind else _NO_TIME for kind, ms in stamps], np.int64)
+        return np.where((stamps < 0) | (stamps > LATEST_MS), NO_TIME, np.minimum(stamps, LATEST_MS) * 1_000_000)
     size = TICK.itemsize
     heads = [value[:size] if value and not len(value) % size else _NO_RECORD for value in values]
     first = np.frombuffer(b"".join(heads), TICK)
     is_wrong = (first["kind"] > KIND_STATUS) | (first["ts_recv"] > _LATEST_NS)
-    return np.where(is_wrong, _NO_TIME, first["ts_recv"])
+    return np.where(is_wrong, NO_TIME, first["ts_recv"])
 
 
 def by_topic(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
@@ -87,7 +94,7 @@ class _Partition:
         self.is_outdated = True
         #: What waits, as it came: times, which never fall, and columns. How many messages these are, and their bytes.
         self.pieces: list[list[npt.NDArray[Any]]] = []
-        self.latest = _NO_TIME
+        self.latest = NO_TIME
         self.n = self.n_bytes = 0
 
     def add(self, columns: Columns, times: Times) -> None:
@@ -96,7 +103,7 @@ class _Partition:
         rising = np.maximum.accumulate(np.maximum(times, self.latest))
         self.pieces.append([rising, *columns])
         self.latest, self.n = int(rising[-1]), self.n + len(times)
-        self.n_bytes += sum(map(len, filter(None, columns[0]))) + _OVERHEAD * len(times)
+        self.n_bytes += sum(map(len, filter(None, chain(*columns[:2])))) + _OVERHEAD * len(times)
 
     def joined(self) -> list[npt.NDArray[Any]]:
         """The times and columns of all that waits."""

@@ -76,13 +76,13 @@ class Cluster:
         self._lib.rd_kafka_mock_cluster_destroy(self._cluster)
         self._lib.rd_kafka_destroy(self._rk)
 
-    def send(self, topic: str, messages: Iterable[tuple[str | None, bytes | None, int]], **settings: Any) -> None:
-        """Sends messages: keys, values and partitions."""
+    def send(self, topic: str, messages: Iterable[tuple[Any, ...]], **settings: Any) -> None:
+        """Sends messages: keys, values, partitions, and the times in ms of those that do not have the present one."""
         producer = kafka.Producer({"bootstrap.servers": self.servers, "linger.ms": 5, **settings})
-        for key, value, partition in messages:
+        for key, value, partition, *ms in messages:
             while True:
                 try:
-                    producer.produce(topic, value, key=key, partition=partition)
+                    producer.produce(topic, value, key=key, partition=partition, timestamp=ms[0] if ms else 0)
                     break
                 except BufferError:
                     producer.poll(0.05)

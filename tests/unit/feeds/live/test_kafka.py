@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -207,8 +208,20 @@ def test_a_symbol_of_a_second_partition_is_an_error_unless_it_may_move() -> None
         assert e.value.partial is not None
         result = strand.replay(kafka.feed("ticks", on_moved="continue"), "count")
     assert result.ticks == 15
-    assert result.feed_statistics["moved_ticks"] > 0
+    assert result.feed_statistics["moved_ticks"] == 10  # five of each partition take turns
     assert "moved symbols" in [warning.kind for warning in result.warnings]
+
+
+@pytest.mark.parametrize("batch_messages", [1, 7, 1_000])
+def test_each_tick_that_comes_from_another_partition_than_the_one_before_it_is_counted(batch_messages: int) -> None:
+    sent = [(key, value, n % 3 % 2) for n, (key, value, _) in enumerate(records(["A", "B"], 300))]
+    own = [[partition for key, _, partition in sent if key == symbol] for symbol in ("A", "B")]
+    expected = sum(one != other for each in own for one, other in pairwise(each))
+    with cluster(partitions=2) as kafka:
+        kafka.send("ticks", sent)
+        feed = kafka.feed("ticks", on_moved="continue", batch_messages=batch_messages)
+        assert len(ticks_of(feed)) == 300
+    assert feed.statistics()["moved_ticks"] == expected
 
 
 def test_an_offset_that_retention_took_is_an_error_with_its_cure_or_a_counted_gap() -> None:

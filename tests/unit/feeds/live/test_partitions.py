@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from kafka_mock import PROFILE, Cluster, cluster, kafka, records, trade
-from reading import ticks_of
+from reading import read, ticks_of
 
 import strand
 from strand import ticks
+from strand.errors import FormatError
 from strand.feeds.live import kafka as kafka_feeds
 from strand.feeds.live import partitions
 
@@ -150,6 +151,54 @@ def test_messages_of_json_come_in_the_order_of_their_own_times() -> None:
     assert (np.diff(found["ts_recv"]) >= 0).all()
     assert sorted(found["sequence"].tolist()) == list(range(60))
     assert sorted(feed.symbols) == ["X0", "X1", "X2"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("ms", [-2, 9_223_372_036_855, 1_700_000_000_000_000, 2**62])
+def test_a_message_of_json_with_a_time_that_no_tick_holds_is_an_error_or_left_out(ms: int, count: int) -> None:
+    times = [1_000, 2_000, ms, 3_000]
+    sent = [(None, trade("X", n), count - 1, time) for n, time in enumerate(times)]
+    with cluster(partitions=count) as kafka:
+        kafka.send("ticks", sent)
+        found, error = read(kafka.feed("ticks", PROFILE))
+        assert found["ts_recv"].tolist() == [10**9, 2 * 10**9]
+        assert isinstance(error, FormatError)
+        assert f"partition {count - 1}, offset 2: has the time {ms:,} ms since 1970" in str(error)
+        feed = kafka.feed("ticks", PROFILE, on_bad_record="skip")
+        assert ticks_of(feed)["sequence"].tolist() == [0, 1, 3]
+        assert feed.skipped.total == 1
+
+
+def test_a_message_of_json_without_a_time_has_that_of_its_receipt() -> None:
+    with cluster() as kafka:
+        kafka.send("ticks", [(None, trade("X", 1), 0, -1)])
+        before = time.time_ns()
+        (received,) = ticks_of(kafka.feed("ticks", PROFILE))["ts_recv"].tolist()
+        assert before <= received <= time.time_ns()
+
+
+def test_keys_count_among_the_bytes_that_wait_of_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused: list[int] = []
+
+    class Reader(Scripted):
+        def assign(self, places: list[Any]) -> None:
+            super().assign(places)
+            super().pause([kafka.TopicPartition("ticks", 1)])  # the other one gets ahead
+
+        def pause(self, places: list[Any]) -> None:
+            super().pause(places)
+            paused.append(self.received)
+            self.resume([kafka.TopicPartition("ticks", 1)])
+
+    monkeypatch.setattr(kafka, "Consumer", Reader)
+    monkeypatch.setattr(partitions, "_AHEAD_BYTES", 1_000_000)
+    keys = ["K" * 10_000 + str(n) for n in range(2)]
+    with cluster(partitions=2) as cluster_:
+        cluster_.send("ticks", [(keys[0], message("", n, n), 0) for n in range(1, 301)])
+        cluster_.send("ticks", [(keys[1], message("", 400, 1), 1)])
+        found = ticks_of(cluster_.feed("ticks", batch_messages=20))
+    assert len(found) == 301
+    assert paused[0] <= 120
 
 
 def test_a_partition_without_messages_holds_no_others_back() -> None:

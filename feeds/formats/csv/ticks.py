@@ -650,7 +650,7 @@ class CsvRows:
         closes = holds(block.columns[0], profile.end.encode(), rows) if len(rows) else rows > 0
         at = rows if block.at is None else block.at
         delimiter = self._match.delimiter
-        closing = [bad.at for bad in block.bad if _closes(bad.text, profile.end, delimiter)] + at[closes].tolist()
+        closing = {bad.at for bad in block.bad if _closes(bad.text, profile.end, delimiter)}.union(at[closes].tolist())
         if not closing:
             return None
         self.counts["end_lines"] += len(closing)

@@ -140,7 +140,8 @@ def atomic_write(path: str | os.PathLike[str], partial: Path | None = None) -> I
                 temporary.unlink(missing_ok=True)
         _sync_folder(final.parent)
     except OSError as error:
-        why = error.strerror or error if final.parent.is_dir() else f"there is no folder {final.parent}"
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError) and not final.parent.is_dir()
+        why = f"there is no folder {final.parent}" if is_missing else error.strerror or error
         raise FeedError(f"cannot be written: {why}", path=final) from error
 
 

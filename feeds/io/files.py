@@ -245,7 +245,13 @@ def check_folder(option: str, path: Path) -> None:
     if is_url(path):
         check_target(url_of(path))
         return
-    if not path.parent.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(path.parent.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_folder = False
+    except OSError as error:
+        raise ConfigurationError(option, f"{path.parent} cannot be looked at: {error.strerror}") from None
+    if not is_folder:
         if (scheme := _scheme(path)) is not None:
             raise ConfigurationError(
                 option, f"{scheme}:// is not written: name a file, or an object of s3:// or gs:// to write"

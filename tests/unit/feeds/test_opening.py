@@ -144,6 +144,8 @@ def test_an_output_is_not_written_to_a_url_that_is_of_no_store(tmp_path: Path) -
         convert(day, "kafka://broker/day.parquet")
     with pytest.raises(ConfigurationError, match=r"^path: there is no folder .*none$"):
         convert(day, tmp_path / "none" / "day.parquet")
+    with pytest.raises(ConfigurationError, match=r"^path: .*xxx cannot be looked at: File name too long$"):
+        convert(day, tmp_path / ("x" * 300) / "day.parquet")
 
 
 def test_a_folder_without_a_file_that_can_be_read_names_one_of_them_and_its_cure(tmp_path: Path) -> None:

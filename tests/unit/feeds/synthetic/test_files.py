@@ -479,6 +479,8 @@ def test_writing_that_is_stopped_leaves_what_was_there_and_nothing_else(tmp_path
 def test_a_place_that_cannot_be_written_is_a_feed_error(tmp_path: Path) -> None:
     with pytest.raises(FeedError, match=r"cannot be written: there is no folder .*missing$"):
         SyntheticFeed(5, 100).write_itch(tmp_path / "missing" / "day.itch50")
+    with pytest.raises(FeedError, match=r"cannot be written: File name too long$"):
+        SyntheticFeed(5, 100).write_itch(tmp_path / ("x" * 300) / "day.itch50")
     (tmp_path / "folder").mkdir()
     with pytest.raises(FeedError, match="cannot be written: it is a folder"):
         SyntheticFeed(5, 100).write_itch(tmp_path / "folder")

@@ -40,7 +40,7 @@ from strand.dispatch.state import RunState
 from strand.dispatch.statistics import Attachable, choices, say_ended, say_started
 from strand.dispatch.watching import least_of
 from strand.dispatch.workers import Workers
-from strand.errors import SavedStateError, StoppedError, WouldDeadlockError
+from strand.errors import ConfigurationError, SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers import HandlerLike
 from strand.handlers.host import warn_of_unpriced
 from strand.options import named_methods, named_options, refuse_unknown
@@ -635,13 +635,14 @@ class Dispatcher(EngineRun, Attachable):
         return self._engine.inspect(self._routing.strand_of(symbol))
 
     def time_handlers(self) -> None:
-        """Keeps the time that handlers take, for ``handler_times``. Call it before the start. No tick goes in blocks
-        then.
+        """Keeps the time that handlers take, for ``handler_times``. No tick goes in blocks then.
 
         Raises:
-            ConfigurationError: With ``ingest="blocks"``.
+            ConfigurationError: With ``ingest="blocks"``, and after the start.
             MemoryError: If there is no memory for the times.
         """
+        if self._state.threads or self._state.closing:
+            raise ConfigurationError("time_handlers", "call it before the start")
         self._engine.time_strands()
 
     def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:

@@ -83,6 +83,10 @@ def test_times_of_handlers_are_known_of_symbols_with_a_strand_of_their_own() -> 
     d.time_handlers()
     with d:
         d.publish(ticks_for([0] * 5))
+        with pytest.raises(ConfigurationError, match="time_handlers: call it before the start"):
+            d.time_handlers()
+    with pytest.raises(ConfigurationError, match="time_handlers: call it before the start"):
+        d.time_handlers()
     ns, ticks = d.handler_times()
     assert ns.dtype == ticks.dtype == "u8"
     assert ns[0] > 0

@@ -447,6 +447,20 @@ def test_finams_bars_without_the_ticker_or_the_period_take_what_is_missing_from_
             CsvFeed(other, profile="finam-bars", bars=bars, symbol="GAZP")
 
 
+@pytest.mark.parametrize("letter", ["D", "W", "M"])
+@pytest.mark.parametrize("time", ["100100", "000000"])
+def test_a_letter_that_may_be_a_ticker_or_a_period_of_finam_is_refused(letter: str, time: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{letter}_260105_260107.txt"
+    path.write_text(f"{letter},20260105,{time},54.03,54.61,53.58,54.3,1\n" * 3)
+    for bars in (None, "1m"):
+        with pytest.raises(FormatError, match="which finam-bars needs"):
+            CsvFeed(path, profile="finam-bars", bars=bars)
+    path.write_text(
+        f"<PER>,<DATE>,<TIME>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<VOL>\nD,20260105,{time},54.03,54.61,53.58,54.3,1\n"
+    )
+    assert CsvFeed(path, profile="finam-bars").symbols == [letter]
+
+
 @pytest.mark.parametrize("name", EXPORTS)
 def test_a_bad_price_of_an_export_is_an_error_with_its_line_after_those_before_it(name: str, tmp_path: Path) -> None:
     (profile,) = (each for each in built_in() if each.name == name)

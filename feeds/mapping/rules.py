@@ -307,8 +307,8 @@ class _SideKeys(_MapKeys, frozen=True):
 
 
 class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Source of the symbol. ``join``: the columns of its parts. ``file_name``: a pattern whose first group is the
-    symbol. ``instrument``: the column that numbers the instrument, which may change under one symbol."""
+    """Source of the symbol. ``join``: the columns of its parts. ``file_name``: a pattern of the file's name, whose
+    groups are the symbol. ``instrument``: the column that numbers the instrument, which may change under one symbol."""
 
     column: Names = []
     join: Names = []
@@ -318,8 +318,8 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class SymbolRule(NamedTuple):
-    """Source of the symbol, by ``SymbolKeys``. Of ``joined`` columns the first is in ``columns`` too. ``file_name``
-    beside ``columns`` is for files without these."""
+    """Source of the symbol, by ``SymbolKeys``. Of ``joined`` columns the first is in ``columns`` too. With
+    ``columns``, ``file_name`` is used for the files that lack them."""
 
     columns: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
@@ -571,13 +571,13 @@ def regular(text: str, where: str) -> re.Pattern[str]:
 
 
 def symbol_rule(given: Any, where: str, *, but: Collection[str] = (), may_lack_column: bool = False) -> SymbolRule:
-    """The one source of symbols in a table of a profile, without the keys ``but``. ``may_lack_column``: beside a
-    column, ``file_name`` may be for files without it. Raises ConfigurationError."""
+    """The source of symbols that a table of a profile gives, which may not have the keys ``but``. ``may_lack_column``:
+    it may give a column, and ``file_name`` for files that lack it. Raises ConfigurationError."""
     keys = checked(SymbolKeys, given, where, but=but)
     columns, joined = names_of(keys.column), names_of(keys.join)
     sources = (bool(columns), bool(joined), keys.file_name is not None, keys.constant is not None)
     if sources.count(True) != 1 and not (may_lack_column and sources == (True, False, True, False)):
-        more = ", or beside column file_name, for files without it" * may_lack_column
+        more = ", or column and, for files that lack it, file_name" * may_lack_column
         raise ConfigurationError(
             where, f"give exactly one of column, join, file_name (a pattern with a group) and constant{more}"
         )

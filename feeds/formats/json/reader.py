@@ -207,9 +207,10 @@ _BEGIN: Final = re.compile(rb"[{\[]")
 
 
 class MessageFile(OfMessages, BaseFeed):
-    """Base of readers of messages in lines. A reader calls ``_opened`` and ``_begin`` once, and says what a line is.
+    """Base class of feeds that read a file with a message per line.
 
-    Names, counts and events are of the ticks made so far.
+    A subclass opens the file by ``_opened``, hands the profile and the lines to ``_begin``, and defines ``_steps``, and
+    ``_take`` for lines. Names, counts and events are those of the messages that were read so far.
     """
 
     #: The time up to which the clock passed behind the latest message; None: it is not known.
@@ -234,6 +235,7 @@ class MessageFile(OfMessages, BaseFeed):
         max_symbols: int,
         on_bad_message: Literal["raise", "skip"],
     ) -> None:
+        """Sets what each iteration reads, and makes the ticks of."""
         self._profile, self._lines, self._max_symbols = profile, lines, max_symbols
         self._none_yet = functools.partial(
             JsonTicks, profile, str(self._path), on_bad_record=on_bad_message, symbols=symbols, max_symbols=max_symbols,

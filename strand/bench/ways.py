@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import lab
+from strand.binding.engine import Publisher
 from strand.binding.engine_words import clock_resolution_ns, histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
@@ -271,7 +272,7 @@ def publish_paced(name: str, dispatcher: Dispatcher, job: Job, probe: lab.Probe)
 
     Raises EngineError, with the ``name`` of the way, if the engine stops.
     """
-    held = engine_interior(dispatcher).engine.held_participant()
+    held = Publisher(engine_interior(dispatcher).engine)
     held.take()
     participant = held.number
     assert participant is not None  # nobody else publishes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -10,9 +12,10 @@ import numpy.typing as npt
 from strand.binding import ffi, lib
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
-from strand.binding.gate import refusal, text_of
+from strand.binding.gate import Code, text_of
 from strand.binding.memory import bytes_of
 from strand.binding.native import NativeFunction
+from strand.binding.tasks import check_emitted
 
 #: A record's place: its number in the order of publishing, and the feed's time there.
 POSITION: Final = np.dtype([("number", "<u8"), ("time", "<i8")])
@@ -35,6 +38,10 @@ class Caller:
         self.participant = int(caller.participant)
         self._batch = caller.batch
         self._in_hand: Any = None
+        #: Lets outputs end: before the record with a number, and after the timers of a time.
+        self.end_at: Callable[[int, int], None] = partial(lib.sd_caller_end_at, caller)
+        #: Sets the feed's time to that of the records that were handled before an interrupt.
+        self.take_back: Callable[[int], None] = partial(lib.sd_caller_take_back, caller)
 
     # ---- native handlers
 
@@ -63,7 +70,7 @@ class Caller:
 
     def finish(self) -> Failure | None:
         """Runs the native handlers' ends, in the order of keys, until one fails."""
-        if self._engine.finish():
+        if self._engine.finish() == Code.OK:
             return None
         lib.sd_failure_take(self._d, ffi.addressof(self._caller, "failure"))
         return self._timer_failure()
@@ -93,25 +100,13 @@ class Caller:
         """Records that native handlers have handled so far."""
         return int(lib.sd_caller_handled(self._caller))
 
-    def end_at(self, number: int, time: int) -> None:
-        """Lets outputs end: before the record with a number, and after the timers of a time."""
-        lib.sd_caller_end_at(self._caller, number, time)
-
-    def pass_time(self, time: int) -> None:
-        """Moves the feed's time forward without a record."""
-        lib.sd_publish_time(self._d, time)
-
-    def take_back(self, time: int) -> None:
-        """Sets the feed's time to that of the records that were handled before an interrupt."""
-        lib.sd_caller_take_back(self._caller, time)
-
     # ---- Python's handlers
 
     def track(
         self, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
     ) -> tuple[int, Failure | None]:
-        """Runs a chain of native handlers over records in hand, as ``strand.binding.engine.Engine.track``."""
-        done, failure = self._engine.track(self.participant, function, records, after)
+        """Runs a chain of native handlers over records in hand, as ``strand.binding.engine.Chains.track``."""
+        done, failure = self._engine.chains.track(self.participant, function, records, after)
         return done, None if failure is None else self._told(failure)
 
     def hold(self, handler: int, records: npt.NDArray[Any], positions: npt.NDArray[Any]) -> None:
@@ -127,7 +122,7 @@ class Caller:
         message, places = ffi.new("char[104]"), ffi.cast("int64_t *", bytes_of(at))
         given = output, places, bytes_of(records), len(records), message
         batch = ffi.addressof(self._caller, "batch")
-        _check(lib.sd_py_emit(self._d, self.participant, batch, *given), message)
+        check_emitted(lib.sd_py_emit(self._d, self.participant, batch, *given), message)
 
     def emit_at_timer(
         self, key: int, time: int, output: int, records: npt.NDArray[Any], *, at_end: bool = False
@@ -135,13 +130,8 @@ class Caller:
         """Emits records on behalf of a symbol's timer, or its end. Raises MemoryError."""
         message = ffi.new("char[104]")
         given = key, time, at_end, output, bytes_of(records), len(records), message
-        _check(lib.sd_py_emit_timer(self._d, self.participant, *given), message)
+        check_emitted(lib.sd_py_emit_timer(self._d, self.participant, *given), message)
 
     def emitted(self, handler: int, *, below: int = _NEVER) -> None:
         """Lets what a handler has emitted since be merged, for numbers below a bound, and drops the rest."""
         lib.sd_caller_emitted(self._caller, handler, below)
-
-
-def _check(code: int, message: Any) -> None:
-    if code != lib.SD_OK:
-        raise refusal(code, text_of(message) or "records were emitted for ticks that do not exist")

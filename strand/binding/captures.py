@@ -61,7 +61,7 @@ class IexDecoder(NamingDecoder):
 
         ``offset``, ``place``: where it is, when the messages travel in something else.
         """
-        found = self._state.fault
+        found = self.state.fault
         letter = letter_of(found.type)
         texts = {
             lib.SD_IEX_FAULT_TRUNCATED: "the input ends inside a message; get the whole file, or keep what was read",
@@ -93,12 +93,12 @@ class IexDecoder(NamingDecoder):
 
     def market_events(self) -> list[tuple[int, str]]:
         """The system events: the time, ns since the UNIX epoch, and the letter; the first 64."""
-        state = self._state
+        state = self.state
         return [(at.ts, chr(at.letter)) for at in state.market[0 : min(state.market_events, len(state.market))]]
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first byte; ``type_X`` counts the messages of type X."""
-        state = self._state
+        state = self.state
         counts = {
             "messages": state.messages,
             "ticks": state.ticks,
@@ -189,16 +189,16 @@ class CaptureDecoder(Decoder):
     @property
     def first_ns(self) -> int:
         """Capture time of the first record, ns since the UNIX epoch; 0 before it is read."""
-        return int(self._state.first_ts)
+        return int(self.state.first_ts)
 
     @property
     def session(self) -> str:
         """The session that is read; ``""`` before the first packet."""
-        return bytes(self._state.session).decode("ascii") if self._state.session_known else ""
+        return bytes(self.state.session).decode("ascii") if self.state.session_known else ""
 
     def fault(self, path: str | Path) -> FeedError:
         """The error that ended the last ``decode``, to be raised."""
-        found = self._state.fault
+        found = self.state.fault
         if found.fault == lib.SD_PCAP_FAULT_CONTENT:
             return self.messages.fault(path, offset=found.offset, place=f"message {found.sequence}: ")
         texts = {
@@ -233,7 +233,7 @@ class CaptureDecoder(Decoder):
         found = super().skips()
         for reason, count in self.messages.skips().items():
             found[reason] = found.get(reason, 0) + count
-        return found | ({"missing messages": int(self._state.missing)} if self._state.missing else {})
+        return found | ({"missing messages": int(self.state.missing)} if self.state.missing else {})
 
     @property
     def has_samples(self) -> bool:
@@ -256,7 +256,7 @@ class CaptureDecoder(Decoder):
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first byte; those of ITCH where they are about messages."""
-        state = self._state
+        state = self.state
         counts = self.messages.statistics()
         counts["messages"] = sum(n for name, n in counts.items() if name.startswith("type_"))
         counts["ticks"] = state.ticks
@@ -274,7 +274,7 @@ class PcapDecoder(CaptureDecoder):
         return {
             lib.SD_PCAP_FAULT_PACKET: (
                 "give blank_headers=True: a packet on a chosen port has zeros for session and sequence"
-                if self._state.blank_packets
+                if self.state.blank_packets
                 else f"{found.value} bytes on a chosen port are not a MoldUDP64 packet; on_bad_record='skip' skips them"
             ),
             lib.SD_PCAP_FAULT_SESSION: (
@@ -292,7 +292,7 @@ class IexPcapDecoder(CaptureDecoder):
     @property
     def protocol(self) -> int:
         """The protocol that is read; 0 before the first packet."""
-        return int(self._state.stream) >> 32
+        return int(self.state.stream) >> 32
 
     def _texts(self, found: Any) -> dict[int, str]:
         return {

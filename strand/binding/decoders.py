@@ -43,22 +43,18 @@ class Decoder(ABC):
     base: int = 0
 
     def __init__(self, state: Any) -> None:
-        self._state = state
-
-    @property
-    def state(self) -> Any:
-        """C's structure, for a feeder, and for decoders of what the stream travels in."""
-        return self._state
+        #: C's structure, for a feeder, and for decoders of what the stream travels in.
+        self.state = state
 
     @property
     def offset(self) -> int:
         """Bytes of the stream decoded so far."""
-        return int(self._state.offset)
+        return int(self.state.offset)
 
     @property
     def place(self) -> int:
         """The byte of the input that comes next."""
-        return self.base + int(self._state.offset)
+        return self.base + int(self.state.offset)
 
     def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
         """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``, ``max_per_record`` long or more).
@@ -71,7 +67,7 @@ class Decoder(ABC):
         made = used = 0
         with held(data) as source:
             while True:
-                did = self.function(self._state, source + used, size - used, int(last), ticks + made, capacity - made)
+                did = self.function(self.state, source + used, size - used, int(last), ticks + made, capacity - made)
                 made += did.made
                 used += did.consumed
                 if did.code != Code.AGAIN or not self.answer(data[:used]):
@@ -98,13 +94,13 @@ class Decoder(ABC):
 
     def skips(self) -> dict[str, int]:
         """Records that were skipped since the first byte, by reason."""
-        counts = self._state.skips
+        counts = self.state.skips
         return {reason: counts[fault] for fault, reason in self.reasons.items() if counts[fault]}
 
     @property
     def has_samples(self) -> bool:
         """True if ``skip_samples`` has something to give."""
-        return bool(self._state.sampled)
+        return bool(self.state.sampled)
 
     @abstractmethod
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
@@ -117,21 +113,21 @@ class Decoder(ABC):
 
     def _take_samples(self) -> list[Any]:
         """C's own samples since the last call."""
-        state = self._state
+        state = self.state
         found = [state.samples[i] for i in range(state.sampled)]
         state.sampled = 0
         return found
 
     def _select(self, start_ns: int | None, end_ns: int | None) -> None:
         """Makes ticks only from ``start_ns`` to before ``end_ns``."""
-        state = self._state
+        state = self.state
         state.selective = 1
         state.start_ns = start_ns or 0
         state.span_ns = min((_FOREVER + 1 if end_ns is None else end_ns) - state.start_ns, _FOREVER)
 
     def _types(self, form: str) -> dict[str, int]:
         """Messages by type, each named by its number in this form."""
-        return {form.format(i): n for i, n in enumerate(self._state.counts) if n}
+        return {form.format(i): n for i, n in enumerate(self.state.counts) if n}
 
 
 def letter_of(byte: int) -> str:
@@ -199,11 +195,11 @@ class DbnDecoder(Decoder):
         instruments = made(lib.sd_dbn_instruments_create(), _NO_TABLE)
         self._instruments: Any = owned(instruments, lib.sd_dbn_instruments_destroy)
         super().__init__(ffi.new("sd_dbn *"))
-        lib.sd_dbn_init(self._state, version, self._instruments)
-        self._state.skip = int(skip)
-        self._state.tail = tail
-        self._state.levels = levels
-        self._state.start_ns, self._state.last_ns = span
+        lib.sd_dbn_init(self.state, version, self._instruments)
+        self.state.skip = int(skip)
+        self.state.tail = tail
+        self.state.levels = levels
+        self.state.start_ns, self.state.last_ns = span
         self._asks, self.base = _refuse if asks is None else asks, base
         self._refused: FeedError | None = None
         self._sampled: set[str] = set()
@@ -239,7 +235,7 @@ class DbnDecoder(Decoder):
 
     def answer(self, passed: memoryview) -> bool:
         """Asks what an instrument is called, or tells of a symbol mapping."""
-        state = self._state
+        state = self.state
         if state.fault == lib.SD_DBN_STOP_MAPPING:
             question = Question(mapping=passed[len(passed) - state.fault_length :])
         else:
@@ -257,14 +253,14 @@ class DbnDecoder(Decoder):
 
         None if there was none.
         """
-        state = self._state
+        state = self.state
         return (state.roll_key, state.roll_from, state.roll_to, state.roll_time) if state.rolls else None
 
     def fault(self, path: str | Path) -> FeedError:
         """The error that ended the last ``decode``, to be raised."""
         if self._refused is not None:
             return self._refused
-        state = self._state
+        state = self.state
         length, value = state.fault_length, state.fault_value
         skippable = "; on_bad_record='skip' skips such records"
         texts = {
@@ -290,7 +286,7 @@ class DbnDecoder(Decoder):
 
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
         """Samples as ``Decoder.skip_samples`` has them, the first record of each reason."""
-        state = self._state
+        state = self.state
         state.sampled = 0
         new = [(fault, why) for fault, why in self.reasons.items() if state.skips[fault] and why not in self._sampled]
         self._sampled.update(why for _, why in new)
@@ -298,7 +294,7 @@ class DbnDecoder(Decoder):
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first record; ``type_XX`` counts those of record type 0xXX."""
-        state = self._state
+        state = self.state
         counts = {
             "records": state.records,
             "ticks": state.ticks,
@@ -360,7 +356,7 @@ class NamingDecoder(Decoder):
     def answer(self, passed: memoryview) -> bool:  # noqa: ARG002 - the name is known
         """Judges the symbol that the decoder has just met."""
         assert self._keeps is not None
-        state = self._state
+        state = self.state
         name = np.array([bytes(ffi.buffer(state.symbols[state.asked]))], f"S{NAME_BYTES}")
         state.wanted[state.asked] = int(self._keeps(name)[0])
         return True
@@ -368,12 +364,12 @@ class NamingDecoder(Decoder):
     @property
     def symbol_count(self) -> int:
         """Number of known symbols, the one without a name included."""
-        return int(self._state.symbol_count)
+        return int(self.state.symbol_count)
 
     def symbols(self) -> list[str]:
         """Names by index; the first is ``""``."""
         count = self.symbol_count
-        names = np.frombuffer(ffi.buffer(self._state.symbols, count * NAME_BYTES), f"S{NAME_BYTES}")
+        names = np.frombuffer(ffi.buffer(self.state.symbols, count * NAME_BYTES), f"S{NAME_BYTES}")
         return [name.decode("ascii").rstrip(" ") for name in names.tolist()]
 
 
@@ -401,11 +397,11 @@ class PitchDecoder(NamingDecoder):
 
     @property
     def _needs(self) -> str:
-        return f"more than {self._state.live_orders} live orders"
+        return f"more than {self.state.live_orders} live orders"
 
     def fault(self, path: str | Path) -> FeedError:
         """The error that ended the last ``decode``, to be raised."""
-        found = self._state.fault
+        found = self.state.fault
         letter = letter_of(found.type)
         texts = {
             lib.SD_PITCH_FAULT_TRUNCATED: "the input ends inside a line; get the whole file, or keep what was read",
@@ -439,7 +435,7 @@ class PitchDecoder(NamingDecoder):
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first byte; ``type_X`` counts the messages of type X."""
-        state = self._state
+        state = self.state
         counts = {
             "lines": state.lines,
             "messages": state.messages,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +30,7 @@ class Feeder:
     """Publishes what a feed's decoder makes, as it is made: what ``DecodedFeed.batches`` takes in place of giving
     batches. One for each run.
 
-    ``go_on``: lets the engine go on with it, by one of this object's methods. Raises what publishing raises.
+    ``go_on``: lets the engine go on with it, by one ``Step`` or more. Raises what publishing raises.
     ``counts``: ticks by symbol, shape (n_symbols,), added to; ``seen``: likewise. ``limit``: it ends after so many
     ticks.
     """
@@ -77,7 +78,8 @@ class Feeder:
 
     def flush(self) -> None:
         """Publishes the ticks that wait for others to go with."""
-        self._go_on(self, self.step_to_end)
+        step, feeder = lib.sd_feeder_step, self._feeder
+        self._go_on(self, lambda dispatcher, participant, slice_ns: step(feeder, dispatcher, participant, 1, slice_ns))
 
     def offer(self, decoder: Decoder, fd: int) -> None:
         """Tells that the decoder's input is the plain file ``fd``: its ticks may go in blocks then."""
@@ -101,7 +103,7 @@ class Feeder:
 
     def run_blocks(self) -> None:
         """Publishes ticks in blocks for a while, and moves the decoder on in the file that was offered."""
-        self._go_on(self, self.step_in_blocks)
+        self._go_on(self, partial(lib.sd_feeder_in_blocks, self._feeder))
 
     def pass_by(self, ticks: int, until_ns: int) -> None:
         """Takes the number of ticks, 0 or more, that were published without the feeder, up to the decoder's place; and
@@ -121,14 +123,6 @@ class Feeder:
     def step(self, dispatcher: Any, participant: int, slice_ns: int) -> int:
         """Calls the engine once; returns its code."""
         return int(lib.sd_feeder_step(self._feeder, dispatcher, participant, 0, slice_ns))
-
-    def step_to_end(self, dispatcher: Any, participant: int, slice_ns: int) -> int:
-        """Does the same, up to the last tick that it holds."""
-        return int(lib.sd_feeder_step(self._feeder, dispatcher, participant, 1, slice_ns))
-
-    def step_in_blocks(self, dispatcher: Any, participant: int, slice_ns: int) -> int:
-        """Calls the engine once, for blocks; returns its code."""
-        return int(lib.sd_feeder_in_blocks(self._feeder, dispatcher, participant, slice_ns))
 
     @property
     def published(self) -> int:

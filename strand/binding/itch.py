@@ -113,15 +113,15 @@ class ItchDecoder(Decoder):
         name counts as one of blanks. ``attributes``: keep what the directory says of each symbol.
         """
         super().__init__(new_state("sd_itch *"))
-        lib.sd_itch_init(self._state, midnight_ns, int(skip))
+        lib.sd_itch_init(self.state, midnight_ns, int(skip))
         self._keeps = keeps
         self._wanted = np.zeros(LOCATES, np.uint8) if keeps is not None else None
         #: By locate, of dtype ``ATTRIBUTES``; None unless asked for.
         self.attributes = np.zeros(LOCATES, ATTRIBUTES) if attributes else None
         self._adopted: npt.NDArray[Any] = _NO_TICKS
-        state = self._state
+        state = self.state
         if directory_of is not None:
-            old = directory_of._state
+            old = directory_of.state
             ffi.memmove(state.symbols, old.symbols, old.symbol_count * NAME_BYTES)
             state.symbol_count = old.symbol_count
             state.symbol_names = old.symbol_names
@@ -153,7 +153,7 @@ class ItchDecoder(Decoder):
         """Tells whether ``stripe`` (``sd_itch_stripe``) goes on where the last ``decode`` ended, and if so adopts it.
         The decoder then continues with the bytes after the stripe. The next calls of ``decode`` return the stripe's
         ``ticks``; the array must stay until all have come."""
-        if not lib.sd_itch_stripe_adopt(self._state, stripe):
+        if not lib.sd_itch_stripe_adopt(self.state, stripe):
             return False
         self._adopted = ticks[: stripe.made]
         return True
@@ -161,12 +161,12 @@ class ItchDecoder(Decoder):
     @property
     def in_step(self) -> bool:
         """True if frames of true lengths were seen, and the last one was sound."""
-        return bool(self._state.prefixed) and not self._state.lost
+        return bool(self.state.prefixed) and not self.state.lost
 
     def decided(self) -> npt.NDArray[np.uint8]:
         """Mask of the wanted locates, with every locate judged that has a name. For a selection's decoder."""
         assert self._wanted is not None
-        if self._state.undecided:
+        if self.state.undecided:
             self._decide_all()
         return self._wanted
 
@@ -174,7 +174,7 @@ class ItchDecoder(Decoder):
         """Judges the locates named since the last time."""
         assert self._keeps is not None
         assert self._wanted is not None
-        state = self._state
+        state = self.state
         if state.undecided == 1:  # a directory whose every entry is followed by messages of its symbol
             self._wanted[state.asked] = self._keeps(self._names()[state.asked : state.asked + 1])[0]
             state.undecided = 0
@@ -187,10 +187,10 @@ class ItchDecoder(Decoder):
         assert self._wanted is not None
         which = np.flatnonzero(self._wanted == lib.SD_ITCH_UNDECIDED)
         self._wanted[which] = self._keeps(self._names()[which])
-        self._state.undecided = 0
+        self.state.undecided = 0
 
     def _names(self) -> npt.NDArray[np.bytes_]:
-        names: npt.NDArray[np.bytes_] = np.frombuffer(ffi.buffer(self._state.symbols), f"S{NAME_BYTES}")
+        names: npt.NDArray[np.bytes_] = np.frombuffer(ffi.buffer(self.state.symbols), f"S{NAME_BYTES}")
         return names
 
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
@@ -201,7 +201,7 @@ class ItchDecoder(Decoder):
 
     def market_events(self) -> list[bytes]:
         """The messages of types S, V and W, as they came; the first 64."""
-        state = self._state
+        state = self.state
         kept = (bytes(ffi.buffer(state.market[i])) for i in range(min(state.market_events, len(state.market))))
         return [event[: message_length(event[0])] for event in kept]
 
@@ -210,7 +210,7 @@ class ItchDecoder(Decoder):
 
         ``offset``, ``place``: where it is, when the messages travel in something else.
         """
-        state = self._state
+        state = self.state
         letter = letter_of(state.fault_type)
         length = state.fault_length
         texts = {
@@ -252,17 +252,17 @@ class ItchDecoder(Decoder):
     @property
     def named_locates(self) -> int:
         """Number of stock locates that have a name so far."""
-        return int(self._state.symbol_names)
+        return int(self.state.symbol_names)
 
     def symbols(self) -> list[str]:
         """Names by stock locate, up to the highest that has one; ``""`` where a locate has none."""
-        state = self._state
+        state = self.state
         raw = bytes(ffi.buffer(state.symbols, state.symbol_count * NAME_BYTES)).decode("ascii")
         return [raw[at : at + NAME_BYTES].rstrip(" \0") for at in range(0, len(raw), NAME_BYTES)]
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first byte; ``type_X`` counts the messages of type X."""
-        state = self._state
+        state = self.state
         counts = {
             "messages": state.messages,
             "ticks": state.ticks,

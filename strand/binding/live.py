@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -59,6 +59,8 @@ class Receiver:
         self._c_out = ffi.from_buffer("uint8_t[]", self._out, require_writable=True)
         self._c_runs = ffi.from_buffer("sd_mold_run[]", self._runs, require_writable=True)
         self._counts: Any = lib.sd_mold_look(self._state)
+        #: Ends the ``poll`` under way, or the next one. Any thread.
+        self.wake: Callable[[], None] = partial(lib.sd_mold_wake, self._state)
 
     def attach(self, line: int, fd: int, receive_bytes: int) -> None:
         """Receives a line on a UDP socket. Raises OSError."""
@@ -99,14 +101,6 @@ class Receiver:
     def _delivered(self) -> tuple[memoryview, npt.NDArray[np.void]]:
         frames = self._out.data[: lib.sd_mold_out_bytes(self._state)]
         return frames, self._runs[: lib.sd_mold_out_runs(self._state)]
-
-    def wake(self) -> None:
-        """Ends the ``poll`` under way, or the next one. Any thread."""
-        lib.sd_mold_wake(self._state)
-
-    @property
-    def delivered(self) -> int:
-        return int(self._counts.delivered)
 
     @property
     def first_sequence(self) -> int | None:

@@ -16,12 +16,13 @@ import numpy.typing as npt
 from strand.binding import CORE, Core, ffi, lib
 from strand.binding.gate import checked, made
 
-#: Finalizer of each pointer, by a reference to the pointer.
-_freed_by: dict[weakref.ref[Any], Any] = {}
+#: Of each pointer, by a reference to it: what it lies in, and its finalizer, which goes first.
+_freed_by: dict[weakref.ref[Any], tuple[Any, Any]] = {}
 
 
-def owned(pointer: Any, free: Callable[[Any], object]) -> Any:
+def owned(pointer: Any, free: Callable[[Any], object], within: Any = None) -> Any:
     """The pointer, which from now on owns what it points to: ``free`` is called when nothing holds the pointer.
+    ``within``: what lives as long.
 
     The collector calls the finalisers of all garbage before it clears any, in no useful order. ``ffi.gc`` is such a
     finaliser: with it a handle is freed before the ``__del__`` of an object in the same garbage that calls its owner.
@@ -30,14 +31,14 @@ def owned(pointer: Any, free: Callable[[Any], object]) -> Any:
     The callback is C alone: an interrupt in Python code there would be lost. Pointers still owned at exit stay:
     the system takes their memory back, and code that runs late finds it whole.
     """
-    return _owned(pointer, ffi.gc(ffi.cast(ffi.typeof(pointer), pointer), free))
+    return _owned(pointer, ffi.gc(ffi.cast(ffi.typeof(pointer), pointer), free), within)
 
 
-def _owned(pointer: Any, freed: Any) -> Any:
+def _owned(pointer: Any, freed: Any, within: Any = None) -> Any:
     if _exiting:
         ffi.gc(freed, None)
     else:
-        _freed_by[weakref.ref(pointer, _freed_by.pop)] = freed
+        _freed_by[weakref.ref(pointer, _freed_by.pop)] = within, freed
     return pointer
 
 
@@ -55,7 +56,7 @@ _exiting: list[bool] = []
 
 def _keep_all() -> None:
     _exiting.append(True)
-    for freed in list(_freed_by.values()):
+    for _, freed in list(_freed_by.values()):
         ffi.gc(freed, None)
 
 

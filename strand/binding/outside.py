@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,28 +29,6 @@ from strand.binding.memory import Memory, owned
 from strand.errors import AttachError
 
 
-def _group(g: Any) -> tuple[int, int, int, int]:
-    """An sd_group_counts."""
-    return int(g.on_cpu_ns), int(g.slice_ends), int(g.long_stretches), int(g.longest_ns)
-
-
-class GroupCounts(NamedTuple):
-    """Counts of Fair.
-
-    Attributes:
-        groups: By group the on-CPU time in ns, how often it used up its slice, stretches beyond its slice, and the
-            longest stretch in ns.
-        holds: Times that the cap held the pool.
-        long_stretches: The long stretches of all groups.
-        longest: Some strands with long stretches: the strand, how many, and the longest in ns.
-    """
-
-    groups: list[tuple[int, int, int, int]]
-    holds: int
-    long_stretches: int
-    longest: list[tuple[int, int, int]]
-
-
 def inspection(k: Any) -> StrandInspection:
     """An sd_inspection."""
     owner = k.owner - 1 if k.owner else None
@@ -67,8 +47,10 @@ class Counters:
         self._ffi, self._lib = core
         self._d = d
         self.n_workers = n_workers
-        self._n_participants = n_participants
+        self.n_participants = n_participants
         self._counters_start = counters_start
+        #: Returns the number of strands that wait for a worker, and may be taken.
+        self.ready_strands: Callable[[], int] = partial(core.lib.sd_dispatcher_ready, d)
 
     @property
     def feed_time(self) -> int:
@@ -95,10 +77,6 @@ class Counters:
         found = {"ingest": asked, "reason": NO_BLOCKS.get(t.reason), "costs": (float(t.cost[0]), float(t.cost[1]))}
         return found | {name: int(getattr(t, name)) for name in names}
 
-    def ready_strands(self) -> int:
-        """Strands that wait for a worker, and may be taken."""
-        return int(self._lib.sd_dispatcher_ready(self._d))
-
     def dropped_by_level(self) -> list[int]:
         """Ticks that a bound dropped, by level, the highest first; zeros under a policy without levels."""
         t = self._ffi.new("sd_totals *")
@@ -123,28 +101,6 @@ class Counters:
             return {"picked": picked, "picked_by_rule": [counts.picked_low, counts.picked_late]}
         return {}
 
-    def group_counts(self, n: int) -> GroupCounts | None:
-        """Counters of Fair for each of its first ``n`` groups, all of one moment. The call takes a lock, so it is for
-        the dispatcher's own process alone. None: the policy has no groups."""
-        groups = self._ffi.new("sd_group_counts[]", n)
-        fair = self._ffi.new("sd_fair_counts *")
-        if self._lib.sd_dispatcher_group_counts(self._d, n, groups, fair) != lib.SD_OK:
-            return None
-        longest = [(int(s.strand), int(s.times), int(s.longest_ns)) for s in fair.longest if s.times]
-        by_group = [_group(g) for g in groups]
-        return GroupCounts(by_group, int(fair.holds), int(fair.long_stretches), longest)
-
-    def close_group(self, group: int) -> None:
-        """No task is submitted to a group under Fair any more."""
-        self._lib.sd_group_close(self._d, group)
-
-    def returned_groups(self, n: int, *, everything: bool) -> list[tuple[int, tuple[int, int, int, int]]]:
-        """Takes back up to ``n`` groups that were closed, whose tasks are over and whose debts are past; with
-        ``everything`` those too that have a debt. Returns the number of each, and what was counted of it."""
-        numbers, counts = self._ffi.new("uint32_t[]", n), self._ffi.new("sd_group_counts[]", n)
-        found = self._lib.sd_groups_returned(self._d, n, everything, numbers, counts)
-        return [(int(numbers[i]), _group(counts[i])) for i in range(found)]
-
     def counters(self, participant: int) -> dict[str, int]:
         """Counters of one participant by name; a worker's participant is its number, publishers' participants
         follow."""
@@ -155,9 +111,23 @@ class Counters:
             counters[name] = (counters[name] - self._counters_start) % 2**64
         return counters
 
-    def counters_by_participant(self) -> list[dict[str, int]]:
-        """All participants' counters."""
-        return [self.counters(participant) for participant in range(self._n_participants)]
+    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
+        """Reads all participants' counters into one array, shape (participants, len(COUNTERS)), the same at every call.
+
+        They are read one after the other while they count on."""
+        values = np.zeros((self.n_participants, len(COUNTERS)), np.uint64)
+        start, size = ffi.cast("uint64_t *", ffi.from_buffer(values)), len(COUNTERS)
+        places = [(participant, start + participant * size) for participant in range(len(values))]
+        base = np.uint64(self._counters_start)
+
+        def read() -> npt.NDArray[np.uint64]:
+            for participant, place in places:
+                self._lib.sd_participant_counters(self._d, participant, place)
+            if base:
+                values[:, :2] -= base
+            return values
+
+        return read
 
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
         """The lower edges of histograms' buckets, shape (n_buckets,)."""
@@ -173,12 +143,7 @@ class Counters:
         return int(self._lib.sd_dispatcher_levels(self._d))
 
     def histogram(self, name: str) -> npt.NDArray[np.uint64]:
-        """A histogram of all levels, shape (n_buckets,)."""
-        found: npt.NDArray[np.uint64] = self.histogram_by_level(name).sum(axis=0)
-        return found
-
-    def histogram_by_level(self, name: str) -> npt.NDArray[np.uint64]:
-        """The same by level, shape (n_levels, n_buckets): by that which a strand had when it was taken."""
+        """A histogram by level, shape (n_levels, n_buckets): by that which a strand had when it was taken."""
         counts = np.zeros((self.n_levels, lib.SD_BUCKETS), np.uint64)
         for level, row in enumerate(counts):
             self._lib.sd_histogram_sum(self._d, HISTOGRAMS[name], level, ffi.cast("uint64_t *", ffi.from_buffer(row)))

@@ -6,15 +6,15 @@ import ctypes
 from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding import Core, ffi, lib
-from strand.binding.engine_words import EngineConfig, Failure
+from strand.binding.engine_words import Failure
 from strand.binding.gate import Code, checked, refusal, text_of
-from strand.binding.memory import bytes_of
+from strand.binding.memory import Memory, bytes_of
 from strand.errors import ConfigurationError, StoppedError
 from strand.ticks import named
 
@@ -66,7 +66,7 @@ class Tasks:
     cffi gives up the GIL for each call, and with several threads at tasks each would wait for it again. So what a task
     needs goes through ctypes, which keeps it. ``submit_one(tag, priority, marks)`` submits a free task of Python's and
     returns its handle; 0: the table is full, the engine stops, or the policy has no such priority. ``charge(entry,
-    on_cpu_ns)`` charges on-CPU time to the group of a task that is away, by its ``PyBatches.entry``.
+    on_cpu_ns)`` charges on-CPU time to the group of a task that is away, by its ``Suspension.entry``.
     """
 
     def __init__(self, d: Any, core: Core) -> None:
@@ -220,35 +220,38 @@ def _said(failure: Failure | None) -> tuple[int, bytes]:
     return (0, b"") if failure is None else (failure.code, _text(failure.message))
 
 
+def _bytes_of_batches(d: Any, participant: int, core: Core, *, copied: bool) -> tuple[int, Any]:
+    """Address and bytes of what a worker's batches lie in, read-only; they hold the engine's memory."""
+    size = ffi.new("uint64_t *")
+    address = int(ffi.cast("uintptr_t", core.lib.sd_py_memory(d, participant, copied, size)))
+    whole = np.asarray(Memory(d, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
+    whole.flags.writeable = False  # what waits after a batch lies in the same block
+    return address, whole
+
+
 def _whole(memory: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """View of the memory as records, as many as fit into it."""
     records: npt.NDArray[Any] = memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype)
     return records
 
 
-def _check(code: int, message: Any) -> None:
+def check_emitted(code: int, message: Any) -> None:
+    """Raises the error of a call that emits."""
     if code != lib.SD_OK:
         raise refusal(code, text_of(message) or "records were emitted for ticks that do not exist")
 
 
-class Memories(Protocol):
-    """The engine, as far as batches need it."""
-
-    config: EngineConfig
-
-    def memory(self, participant: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]: ...
-
-
 class PyBatches:
-    """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one. ``go_on``,
-    ``stopped`` or ``failed`` end a strand's records, ``task_done`` a task, and ``wake_done`` a timer. Each returns the
-    next strand, whose records are ``records[words[FIRST]:words[END]]``; -1: ``what`` says what it is.
+    """The strands that one worker's Python has to run, one at a time: ``more`` waits for the first one. ``go_on`` or
+    ``done`` ends a strand's records, ``task_done`` a task, and ``wake_done`` a timer. Each returns the next strand,
+    whose records are ``records[words[FIRST]:words[END]]``; -1: ``what`` says what it is. ``suspension`` lets a task
+    wait.
 
     The steps of a worker for each call of a handler are here as attributes, and not behind methods: a method costs as
     much as a crossing to C.
     """
 
-    def __init__(self, engine: Memories, d: Any, participant: int, dtype: np.dtype[Any], core: Core) -> None:
+    def __init__(self, d: Any, participant: int, dtype: np.dtype[Any], n_strands: int, core: Core) -> None:
         self._lib = core.lib
         self._d = d
         self._participant = participant
@@ -261,22 +264,15 @@ class PyBatches:
         self._dtype = dtype
         #: A timer is in hand, and no records.
         self.at_timer = False
-        # A handler that keeps its ticks reads what came later, but no memory that is gone: both hold the engine.
-        self._arena_at, self._arena = engine.memory(participant, copied=False)
-        self._copied_at, copied = engine.memory(participant, copied=True)
+        # A handler that keeps its ticks reads what came later, but no memory that is gone: both hold it.
+        self._arena_at, self._arena = _bytes_of_batches(d, participant, core, copied=False)
+        self._copied_at, copied = _bytes_of_batches(d, participant, core, copied=True)
         #: The arena as records, from its start on: slicing takes a third of the time of making an array.
         self.records = named(_whole(self._arena, dtype))
         self._copied = named(_whole(copied, dtype))
         #: All of the records in ``hand`` were handled: the next strand, as ``more``.
         self.go_on: Callable[[Any], int] = self._lib.sd_py_worker_go_on
-        # A free task takes the lock of a list alone. That of a strand may be in the hands of a publisher for a while.
-        self._n_strands = engine.config.n_strands
-        pointer, one, code = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int
-        at, batch = (int(core.ffi.cast("uintptr_t", it)) for it in (d, self._batch))
-        suspend = _keeping_gil(core, "sd_task_suspend", code, pointer, one, pointer, code)
-        self._suspend = partial(suspend, at, participant, batch)
-        self._return = partial(_keeping_gil(core, "sd_task_return", code, pointer, one, one), at, participant)
-        self._end_away = partial(_keeping_gil(core, "sd_task_end_away", code, pointer, one), at)
+        self.suspension = Suspension(n_strands, d, participant, self._batch, core)
 
     def more(self) -> int:
         """Runs native handlers until there is something for Python: a strand, or -1, and ``what`` says what it is."""
@@ -319,7 +315,7 @@ class PyBatches:
         else:
             to = ffi.NULL if at is None else ffi.cast("int64_t *", ffi.from_buffer(at))
             code = self._lib.sd_py_emit(self._d, self._participant, batch, output, to, bytes_of(records), n, message)
-        _check(code, message)
+        check_emitted(code, message)
 
     def arm(self, handled: int, alarm: int) -> None:
         """Says when the timer of the batch's symbol is due from now on, as of its first ``handled`` records; 0: never.
@@ -327,16 +323,10 @@ class PyBatches:
         if code := self._lib.sd_py_wake_at(self._d, self._batch, handled, alarm):
             raise refusal(code, f"a timer at {alarm} ns cannot be asked for by record {handled - 1} of {self.n}")
 
-    def stopped(self, handled: int) -> int:
-        """The first ``handled`` records were; the others come again, behind a timer. The next strand, as ``more``."""
-        return self._done(handled, 0, b"")
-
-    def failed(self, failure: Failure) -> int:
-        """The handler failed on a record: the next strand, as ``more``."""
-        return self._done(failure.handled, failure.code, _text(failure.message))
-
-    def _done(self, handled: int, code: int, message: bytes) -> int:
-        if refused := self._lib.sd_worker_done(self._d, self._participant, self._batch, handled, code, message):
+    def done(self, handled: int, failure: Failure | None = None) -> int:
+        """The first ``handled`` records were; the handler failed on the next one, or the others come again, behind a
+        timer. The next strand, as ``more``."""
+        if refused := self._lib.sd_worker_done(self._d, self._participant, self._batch, handled, *_said(failure)):
             raise refusal(refused, f"{handled} of {self._batch.n} records cannot have been handled")
         return self.more()
 
@@ -356,6 +346,34 @@ class PyBatches:
         """Ends the task, which has run. Returns the next strand, as ``more`` does."""
         self._lib.sd_worker_task_done(self._d, self._participant, self._batch)
         return self.more()
+
+    def wake(self) -> tuple[int, int]:
+        """The strand whose timer is due, and its time. Records emitted from here to ``wake_done`` are the timer's."""
+        self.at_timer = True
+        return int(self._batch.strand), int(self._batch.wake_time)
+
+    def wake_done(self, alarm: int, failure: Failure | None = None) -> int:
+        """The timer has run, or failed; ``alarm``: when the symbol's next one is due, 0: never. The next strand, as
+        ``more``."""
+        self.at_timer = False
+        if refused := self._lib.sd_worker_wake_done(self._d, self._participant, self._batch, alarm, *_said(failure)):
+            raise refusal(refused, "a timer of a handler without timers")
+        return self.more()
+
+
+class Suspension:
+    """Suspends the tasks of a worker: one that waits gives the worker back meanwhile."""
+
+    def __init__(self, n_strands: int, d: Any, participant: int, batch: Any, core: Core) -> None:
+        self._lib, self._d, self._participant, self._batch = core.lib, d, participant, batch
+        # A free task takes the lock of a list alone. That of a strand may be in the hands of a publisher for a while.
+        self._n_strands = n_strands
+        pointer, one, code = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int
+        at, batch = (int(core.ffi.cast("uintptr_t", it)) for it in (d, batch))
+        suspend = _keeping_gil(core, "sd_task_suspend", code, pointer, one, pointer, code)
+        self._suspend = partial(suspend, at, participant, batch)
+        self._return = partial(_keeping_gil(core, "sd_task_return", code, pointer, one, one), at, participant)
+        self._end_away = partial(_keeping_gil(core, "sd_task_end_away", code, pointer, one), at)
 
     @property
     def entry(self) -> int:
@@ -394,19 +412,6 @@ class PyBatches:
         """Continues the suspended task in hand as this worker; called by the task's thread."""
         self._lib.sd_task_resumed(self._d, self._participant)
 
-    def wake(self) -> tuple[int, int]:
-        """The strand whose timer is due, and its time. Records emitted from here to ``wake_done`` are the timer's."""
-        self.at_timer = True
-        return int(self._batch.strand), int(self._batch.wake_time)
-
-    def wake_done(self, alarm: int, failure: Failure | None = None) -> int:
-        """The timer has run, or failed; ``alarm``: when the symbol's next one is due, 0: never. The next strand, as
-        ``more``."""
-        self.at_timer = False
-        if refused := self._lib.sd_worker_wake_done(self._d, self._participant, self._batch, alarm, *_said(failure)):
-            raise refusal(refused, "a timer of a handler without timers")
-        return self.more()
-
 
 class EndBatch:
     """A symbol's end, when nothing runs any more: where its Python handler emits to."""
@@ -428,7 +433,7 @@ class EndBatch:
         """Emits on behalf of the end."""
         message = ffi.new("char[104]")
         given = bytes_of(records), len(records), message
-        _check(self._lib.sd_py_emit_timer(self._d, 0, self._key, self._time, 1, output, *given), message)
+        check_emitted(self._lib.sd_py_emit_timer(self._d, 0, self._key, self._time, 1, output, *given), message)
 
     def done(self, failure: Failure | None = None) -> bool:
         """Notes that the symbol's end is over, or has failed. False: nothing more is to be finished."""

@@ -246,7 +246,7 @@ class CallerSite:
 
     def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """Runs such a native part at timers, and at the end."""
-        return self._engine.act(self.participant, native.function, key, time, at_end)
+        return self._engine.chains.act(self.participant, native.function, key, time, at_end)
 
 
 class CallerPython:

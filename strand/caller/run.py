@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.caller import POSITION, Caller
-from strand.binding.engine import Engine
+from strand.binding.engine import Engine, Merge
 from strand.binding.engine_words import (
     CACHED_SEGMENTS,
     EngineConfig,
@@ -63,6 +63,9 @@ class CallerRun(RunBase):
     Raises ConfigurationError naming the argument that cannot work.
     """
 
+    workers: Literal[0] = 0
+    n_strands: Literal[0] = 0
+
     @named_options("CallerRun()", groups=GROUPS, declares=DispatcherOptions)
     def __init__(
         self,
@@ -103,7 +106,7 @@ class CallerRun(RunBase):
             self._table, self._reader.key, engine=engine, caller=caller, rows=self._rows, alarms=self._alarms,
             units=self._units,
         )  # fmt: skip
-        self._source = _Source(engine, self._outputs.record_bytes)
+        self._source = _Source(engine.merge, self._outputs.record_bytes)
         pythons = np.array(self._by_python)
         self._is_pythons = pythons[self._handler_of_symbol] if pythons.any() else None
         self._group_of_symbol = self._groups()
@@ -116,7 +119,7 @@ class CallerRun(RunBase):
         self._seen = np.zeros(len(self._table), bool)
         self._positions = np.empty(0, POSITION)
         self._order: npt.NDArray[np.intp] | None = None
-        self._time = 0
+        self._has_time, self._time = self._reader.time_offset is not None, 0
         self._failed_at: int | None = None
         self._failed_ns = self._wake_until = 0
         self._failure: HandlerError | None = None
@@ -150,7 +153,7 @@ class CallerRun(RunBase):
         )  # fmt: skip
         engine = Engine(config)
         if len(self._outputs):
-            engine.set_outputs(self._outputs.record_bytes)
+            engine.merge.declare(self._outputs.record_bytes, config.output_memory)
         return engine
 
     def _groups(self) -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -234,7 +237,7 @@ class CallerRun(RunBase):
         if time_ns <= self._time or not self._has_time:
             return
         self._time = time_ns
-        self._caller.pass_time(time_ns)
+        self._engine.pass_time(time_ns)
         try:
             if self._timed:
                 self._wake_due()
@@ -244,15 +247,11 @@ class CallerRun(RunBase):
         finally:
             self._settle()
 
-    @property
-    def _has_time(self) -> bool:
-        return self._reader.time_offset is not None
-
     def _settle(self) -> None:
         """Merge what was emitted."""
         with interrupts_later():
             self._python.keep_emitted()
-            self._outputs.merge()
+            self._outputs.merger.merge()
 
     def _run_native(self, array: npt.NDArray[Any]) -> int:
         """Runs records of native handlers. Returns the number of records before the first key that is out of range."""
@@ -426,7 +425,14 @@ class CallerRun(RunBase):
             again, self._closed = self._closed, True
             try:
                 if not again:
-                    self._call_ends(complete)
+                    if complete and self._failure is None:
+                        try:
+                            if self._ends:
+                                self._finish()
+                        except HandlerError as error:
+                            self._end_failure = error
+                        self._source.is_over = True
+                    self._stop_failure = stop_objects(self._python)
                     self._ends_called = True
             finally:
                 self._end(complete=complete and self._ends_called)
@@ -434,20 +440,10 @@ class CallerRun(RunBase):
         if (
             complete
             and not again
-            and (failure := self._end_failure or self._outputs.failure or self._stop_failure) is not None
+            and (failure := self._end_failure or self._outputs.merger.failure or self._stop_failure) is not None
         ):
             raise failure
         warn_of_unpriced(self._makers)
-
-    def _call_ends(self, complete: bool) -> None:
-        if complete and self._failure is None:
-            try:
-                if self._ends:
-                    self._finish()
-            except HandlerError as error:
-                self._end_failure = error
-            self._source.is_over = True
-        self._stop_failure = stop_objects(self._python)
 
     def _end(self, *, complete: bool) -> None:
         """Completes outputs and keeps the rows. Where an interrupt cuts it short it is called again."""
@@ -463,14 +459,6 @@ class CallerRun(RunBase):
     def _handled(self) -> int:
         """Records that handlers have handled. C counts its own, since an interrupt may come right after a call."""
         return self._handled_by_python + self._caller.handled
-
-    @property
-    def workers(self) -> Literal[0]:
-        return 0
-
-    @property
-    def n_strands(self) -> Literal[0]:
-        return 0
 
     @property
     def failures(self) -> list[HandlerError]:
@@ -544,8 +532,8 @@ class _Source:
     that count as not published.
     """
 
-    def __init__(self, engine: Engine, record_bytes: Sequence[int]) -> None:
-        self._engine = engine
+    def __init__(self, merge: Merge, record_bytes: Sequence[int]) -> None:
+        self._merge = merge
         self._sizes = [HEAD_BYTES + size for size in record_bytes]
         self.is_over = False
         self.left: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
@@ -553,18 +541,18 @@ class _Source:
     def count_beside(self, tick_bytes: int) -> None:
         """Nobody waits for memory."""
 
-    def settle_outputs(self, until: Until) -> int:  # noqa: ARG002 - all that was published is final
-        """See ``strand.binding.engine.Engine``."""
-        return self._engine.settle_outputs(Until.END if self.is_over else Until.WATERMARK)
+    def settle(self, until: Until) -> int:  # noqa: ARG002 - all that was published is final
+        """See ``Merge``."""
+        return self._merge.settle(Until.END if self.is_over else Until.WATERMARK)
 
-    def take_output(self, number: int, buffer: npt.NDArray[np.uint8], capacity: int) -> int:
-        """See ``strand.binding.engine.Engine``."""
+    def take(self, number: int, buffer: npt.NDArray[np.uint8], capacity: int) -> int:
+        """See ``Merge``."""
         if not len(self.left):
-            return self._engine.take_output(number, buffer, capacity)
+            return self._merge.take(number, buffer, capacity)
         size, done = self._sizes[number], 0
         while True:
             rest = buffer[done * size :]
-            n = self._engine.take_output(number, rest, capacity - done)
+            n = self._merge.take(number, rest, capacity - done)
             taken = rest[: n * size].reshape(n, size)
             kept = taken[~np.isin(taken[:, :8].copy().view(np.uint64).ravel(), self.left)]
             rest[: kept.size] = kept.ravel()
@@ -573,12 +561,12 @@ class _Source:
             done += len(kept)
 
     @property
-    def outputs_below(self) -> int:
-        """See ``strand.binding.engine.Engine``."""
-        return self._engine.outputs_below
+    def below(self) -> int:
+        """See ``Merge``."""
+        return self._merge.below
 
     @property
-    def late_outputs(self) -> int:
+    def late(self) -> int:
         """Always 0: records are handed out before the next tick is published."""
         return 0
 

@@ -81,7 +81,8 @@ class RunBase:
         of_files: dict[str, Any] = {"inside": self._inside, "escape_formulas": options["escape_formulas"]}
         self._outputs = Outputs(self._handlers, self._table, options["out"], **of_files)
         #: Each handler's, by the numbers that emitted records know them by.
-        self._output_numbers = [self._outputs.numbers(h) for h in self._handlers]
+        names = list(self._outputs)
+        self._output_numbers = [[names.index(name) for name, _ in h.emitted] for h in self._handlers]
 
     def _open(self, memory: RowMemory, row_stride: int, space: Space) -> None:
         """Puts the handlers to work on rows that lie in ``memory``, so many bytes apart. The handlers' state beside the
@@ -196,12 +197,10 @@ class Interior:
         self.history = run._history
         #: True if a symbol has to have its name before its first tick, since its contract goes by that.
         self.wants_names = run._wants_names
+        #: Returns the handler of a symbol by its index.
+        self.handler_of = run._handler_of
 
     # ---- of handlers
-
-    def handler_of(self, key: int) -> Handler:
-        """Returns the handler of a symbol by its index."""
-        return self._run._handler_of(key)
 
     def rehearse(self, tick: npt.NDArray[Any], before: Before | None) -> None:
         """Calls the handler of a tick, shape (1,), in Python, on copies, ahead of the run. ``before``: the input up to

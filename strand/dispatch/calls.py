@@ -182,7 +182,7 @@ class RunTasks:
         if core is None:
             return True
         self._refuse(core)
-        core.cancel_waiting(everything=not drain)
+        core.shutdown.cancel_waiting(everything=not drain)
         deadline = Deadline(timeout_s)
         while drain and not self._state.engine.stopping:
             if core.table.wait_until_idle(deadline.slice_ns(_SLICE_NS) / 1e9) or self._only_held(core):
@@ -201,7 +201,7 @@ class RunTasks:
 
     @staticmethod
     def _refuse(core: Core) -> None:
-        core.refuse("the dispatcher was stopped: no task can be submitted")
+        core.shutdown.refuse("the dispatcher was stopped: no task can be submitted")
 
     def end(self) -> None:
         """Ends what the workers left: tells tasks that have not begun, cancels coroutines, and tries none again."""
@@ -225,7 +225,7 @@ class RunTasks:
             return
         while not core.table.wait_until_idle(_SLICE_NS / 1e9):
             pass
-        core.join_threads()
+        core.shutdown.join_threads()
 
 
 class Calls:
@@ -300,7 +300,7 @@ class Calls:
     def _refuse_quarantined(self, index: int, future: TaskFuture | None = None) -> None:
         """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
         strand = self._routing.strand_of(index)
-        if not self._state.engine.inspect(strand).quarantined or (future is not None and not future.cancel()):
+        if not self._state.engine.strands.inspect(strand).quarantined or (future is not None and not future.cancel()):
             return
         if self._state.engine.config.on_error == "stop":
             raise self._state.stopped_error()

@@ -103,7 +103,7 @@ class Lifecycle:
     def _begin(self, stacklevel: int) -> None:
         state = self._state
         try:
-            self._outputs.start(self._engine, allowed=merging_cores(self._cores.allowed, state.cores))
+            self._outputs.start(self._engine.merge, allowed=merging_cores(self._cores.allowed, state.cores))
             # Its threads hold the engine, and not the dispatcher.
             self._dropped = weakref.finalize(self, _drop, state)
             self._dropped.atexit = False
@@ -233,7 +233,7 @@ class Lifecycle:
         self._state.forked = self._state.closing = True
         if self._dropped is not None:
             self._dropped.detach()
-        self._outputs.forget()
+        self._outputs.merger.forget()
 
 
 def _drop(state: RunState) -> None:
@@ -244,7 +244,7 @@ def _drop(state: RunState) -> None:
         regular.tell_to_end()
     if state.sampling is not None:
         state.sampling.tell_to_end()
-    state.outputs.abandon()
+    state.outputs.merger.abandon()
     warnings.warn(
         "a Dispatcher was deleted before it was stopped: call stop(), or use it in a with block",
         ResourceWarning,
@@ -321,7 +321,7 @@ class Dispatcher(EngineRun, Attachable):
         )
         expected, retry = symbol_counts(options["counts"], config.n_symbols), options["retry"]
         engine = Engine(config)
-        self._inspection = engine.new_inspection()
+        self._inspection = engine.strands.scratch()
         self._put_together(engine, engine.space, order, expected=expected, cores=placed.pinned, load=load, retry=retry)
         state, tasks = self._state, self._tasks
         state.name = name or state.name
@@ -358,7 +358,8 @@ class Dispatcher(EngineRun, Attachable):
             )
             of_handlers = self._handlers, self._bound
             levels = policy.level_names
-            engine.show(described(said(), config, *of_handlers, paced=state.paced, recorded=_recorded, levels=levels))
+            shown = described(said(), config, *of_handlers, paced=state.paced, recorded=_recorded, levels=levels)
+            engine.outside.show(shown)
 
     def learn_symbols(self, names: Sequence[str]) -> None:
         super().learn_symbols(names)
@@ -569,7 +570,7 @@ class Dispatcher(EngineRun, Attachable):
         Raises:
             UnknownSymbolError: If the dispatcher has no such symbol.
         """
-        self._engine.hold(self._routing.strand_of(symbol), PAUSED)
+        self._engine.strands.hold(self._routing.strand_of(symbol), PAUSED)
 
     def resume(self, symbol: str | int) -> None:
         """Lets a paused strand go on.
@@ -577,7 +578,7 @@ class Dispatcher(EngineRun, Attachable):
         Raises:
             UnknownSymbolError: If the dispatcher has no such symbol.
         """
-        self._engine.resume(self._routing.strand_of(symbol), PAUSED)
+        self._engine.strands.resume(self._routing.strand_of(symbol), PAUSED)
 
     def release(self, symbol: str | int) -> None:
         """Lets a quarantined strand go on, after the tick that its handler failed on.
@@ -585,7 +586,7 @@ class Dispatcher(EngineRun, Attachable):
         Raises:
             UnknownSymbolError: If the dispatcher has no such symbol.
         """
-        self._engine.resume(self._routing.strand_of(symbol), QUARANTINED)
+        self._engine.strands.resume(self._routing.strand_of(symbol), QUARANTINED)
 
     def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
         """Gives a symbol another priority of the policy, and its strand the highest of its symbols, at once.
@@ -632,7 +633,7 @@ class Dispatcher(EngineRun, Attachable):
         Raises:
             UnknownSymbolError: If the dispatcher has no such symbol.
         """
-        return self._engine.inspect(self._routing.strand_of(symbol))
+        return self._engine.strands.inspect(self._routing.strand_of(symbol))
 
     def time_handlers(self) -> None:
         """Keeps the time that handlers take, for ``handler_times``. No tick goes in blocks then.
@@ -654,7 +655,7 @@ class Dispatcher(EngineRun, Attachable):
         if not self._routing.is_known:
             return np.zeros(len(self._table), np.uint64), np.zeros(len(self._table), np.uint64)
         strand_of = self._routing.by_counts(None)
-        ns, ticks = self._engine.strand_times()
+        ns, ticks = self._engine.strands.times(self.n_strands)
         alone = np.bincount(strand_of, minlength=len(ns)) == 1
         return np.where(alone, ns, 0)[strand_of], np.where(alone, ticks, 0)[strand_of]
 
@@ -676,11 +677,11 @@ class Dispatcher(EngineRun, Attachable):
         # this thread does not publish meanwhile nobody handles. A handler that publishes is seen by what the strand has
         # accepted since.
         strand, found = self._routing.strand_of(index), self._inspection
-        before = self._engine.accepted_if_quiescent(strand, found)
+        before = self._engine.strands.accepted_if_quiescent(strand, found)
         if before is None:
             return None
         values = [column[index] for column in columns]
-        return values if self._engine.accepted_if_quiescent(strand, found) == before else None
+        return values if self._engine.strands.accepted_if_quiescent(strand, found) == before else None
 
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
         """Returns a function that reads every participant's counters, much cheaper than ``statistics()``.

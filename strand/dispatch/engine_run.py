@@ -15,6 +15,7 @@ from strand.binding.columns import Seen
 from strand.binding.engine import Engine
 from strand.binding.engine_words import COUNTERS
 from strand.binding.feeder import Feeder
+from strand.binding.gate import Code
 from strand.binding.memory import Space
 from strand.brief import brief, listed, several
 from strand.dispatch.base import Interior, RunBase
@@ -25,7 +26,7 @@ from strand.dispatch.routing import Order, Routing
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import statistics_of_run
 from strand.errors import EngineError, HandlerError, SavedStateError
-from strand.handlers.failures import place_of
+from strand.handlers.failures import counts_all, place_of
 from strand.output.rows import Rows
 from strand.stats import Statistics
 
@@ -77,12 +78,12 @@ class RunEnd:
                     self._check_rest()
                     save()
                 elif drained and not state.abandoned and self.with_ends:
-                    self.finished = engine.finish() and (not self._python.hosts or self._python.finish())
+                    self.finished = engine.finish() == Code.OK and (not self._python.hosts or self._python.finish())
                 if self._python.objects:
                     self.stop_failure = stop_objects(self._python)
                 self._are_called = True
         finally:
-            engine.hide()
+            engine.outside.hide()
             # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
             if self._outputs is not None:
                 self._outputs.finish(complete=drained and self._are_called, started=started)
@@ -103,7 +104,7 @@ class RunEnd:
         """Exception to raise at the end of a run that was drained; None where all went well."""
         if not self.finished:
             return self._state.failures[-1]
-        return self._state.outputs.failure or self.stop_failure
+        return self._state.outputs.merger.failure or self.stop_failure
 
 
 class EngineRun(RunBase):
@@ -132,7 +133,7 @@ class EngineRun(RunBase):
         tasks that are given none."""
         self._engine = engine
         if len(self._outputs) > 0:
-            engine.set_outputs(self._outputs.record_bytes)
+            engine.merge.declare(self._outputs.record_bytes, engine.config.output_memory)
         start = space.bytes
         self._open(engine, engine.row_stride, space)
         self._saved_from, self._saved_fixed = start, space.bytes
@@ -271,7 +272,7 @@ class EngineInterior(Interior):
         return self._run._state.failures
 
     def place_of(self, error: HandlerError) -> tuple[int, npt.NDArray[np.bool_] | None] | None:
-        if (place := place_of(error)) is None or not self.engine.counts_all(place[0]):
+        if (place := place_of(error)) is None or not counts_all(self.engine, place[0]):
             return None
         return place[1], self.strand_of_symbol == place[0]
 

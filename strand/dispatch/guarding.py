@@ -304,7 +304,7 @@ class Guarding(Regular):
         """Lets strands rise that are due, decides, and holds back what is decided."""
         self._reading = self._read()
         before, strains = self._holds, self._guard.strains(self._reading)
-        waiting = self._engine.hold_back(_bits(before))
+        waiting = self._engine.schedule.hold_back(_bits(before))
         holds = {
             resource: decide(
                 self._guard, hold, strains[resource], waits=bool(waiting & RESOURCES[resource]), now_ns=now_ns
@@ -312,7 +312,7 @@ class Guarding(Regular):
             for resource, hold in before.items()
         }
         if _bits(holds) != _bits(before):
-            self._engine.hold_back(_bits(holds))
+            self._engine.schedule.hold_back(_bits(holds))
         self._holds = holds
         for resource, hold in holds.items():
             self._say(resource, before[resource], hold, strains[resource])
@@ -327,7 +327,7 @@ class Guarding(Regular):
             _RELEASED(resource=resource, why=why, held_s=held_s)
 
     def _ended(self, error: BaseException | None) -> None:
-        self._engine.hold_back(0)
+        self._engine.schedule.hold_back(0)
         now = time.monotonic_ns()
         self._holds = {resource: hold.ended(now) for resource, hold in self._holds.items()}
         if error is not None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.columns import Seen
-from strand.binding.engine import HeldParticipant
+from strand.binding.engine import Publisher
 from strand.binding.feeder import Feeder, Step
 from strand.binding.gate import NOT_STARTED, Code, publish_error
 from strand.dispatch.calls import RunTasks
@@ -54,7 +54,7 @@ class Publishers:
         self._engine = state.engine
         self._inside = state.inside
         #: Of each thread, by its ident, that was ever here.
-        self._held: dict[int, HeldParticipant] = {}
+        self._held: dict[int, Publisher] = {}
 
     def publish(self, records: npt.NDArray[Any] | np.void, timeout_s: float | None) -> int:
         """See ``Dispatcher.publish``, which alone calls it."""
@@ -63,7 +63,7 @@ class Publishers:
             raise self._state.stopped_error()
         if len(array) == 0:
             return 0
-        self._state.outputs.wake()
+        self._state.outputs.merger.wake()
         if self._orders.is_needed:
             self._orders.look(array, stacklevel=3)
         if not self._routing.is_known:
@@ -79,14 +79,13 @@ class Publishers:
         try:
             # A half-published batch counts as accepted meanwhile: no stop may end before this does.
             self._inside.threads.append(me)
-            participant = _enter(held, deadline)
-            if participant is None:
+            if _enter(held, deadline) is None:
                 code, rejected = Code.AGAIN, np.arange(len(array))
             else:
-                code = self._engine.publish(participant, array, deadline.slice_ns(SLICE_NS))
+                code = held.publish(array, deadline.slice_ns(SLICE_NS))
                 while code == Code.AGAIN and self._state.threads and not deadline.has_passed():
-                    code = self._engine.publish_more(participant, deadline.slice_ns(SLICE_NS))
-                rejected = NONE if code == Code.OK else self._engine.rejected(participant)
+                    code = held.publish_more(deadline.slice_ns(SLICE_NS))
+                rejected = NONE if code == Code.OK else held.rejected()
         finally:
             try:
                 held.give()
@@ -114,10 +113,10 @@ class Publishers:
                     "publish: not allowed within strand.blocking(): publish after that block", np.arange(len(array))
                 )
             raise WouldDeadlockError(f"publish: {WAITS_FOR_ITSELF}: publish after that", np.arange(len(array)))
-        code = self._engine.publish_nested(participant, array)
-        if code == Code.OK:
+        code, rejected = self._engine.publish_nested(participant, array)
+        if rejected is None:
             return len(array)
-        raise self._error(code, array, self._engine.rejected(participant, nested=True))
+        raise self._error(code, array, rejected)
 
     def advance(self, time_ns: int) -> None:
         """See ``Dispatcher.advance``."""
@@ -125,7 +124,7 @@ class Publishers:
             raise WouldDeadlockError(f"advance: {WAITS_FOR_ITSELF}: advance in the thread that publishes the ticks")
         if self._state.closing:
             raise self._state.stopped_error()
-        self._state.outputs.wake()
+        self._state.outputs.merger.wake()
         me = threading.get_ident()
         self._inside.threads.append(me)  # no stop may end before this does
         try:
@@ -146,12 +145,11 @@ class Publishers:
         me, held = threading.get_ident(), self._participant()
         try:
             self._inside.threads.append(me)
-            participant = _enter(held, NEVER)
-            assert participant is not None
-            code = self._engine.step(participant, step, SLICE_NS)
+            _enter(held, NEVER)
+            code = held.step(step, SLICE_NS)
             while code == Code.AGAIN and feeder.is_open:
-                code = self._engine.step(participant, step, SLICE_NS)
-            rejected = NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(participant)
+                code = held.step(step, SLICE_NS)
+            rejected = NONE if code in (Code.OK, Code.AGAIN) else held.rejected()
         finally:
             try:
                 held.give()
@@ -200,11 +198,11 @@ class Publishers:
         key, symbols, started = self._reader.key, len(self._state.table), bool(self._state.threads)
         return publish_error(code, array, rejected, key=key, symbols=symbols, started=started)
 
-    def _participant(self) -> HeldParticipant:
+    def _participant(self) -> Publisher:
         """The calling thread's: what an interrupted call left in it is used again."""
         me = threading.get_ident()
-        participant = self._held.get(me)
-        return self._held.setdefault(me, self._engine.held_participant()) if participant is None else participant
+        held = self._held.get(me)
+        return self._held.setdefault(me, Publisher(self._engine)) if held is None else held
 
     def wait_for_others(self) -> None:
         """Waits until no other thread holds a participant. This thread may, where an interrupt came as it left."""
@@ -213,7 +211,7 @@ class Publishers:
             time.sleep(0.0001)
 
 
-def _enter(held: HeldParticipant, deadline: Deadline) -> int | None:
+def _enter(held: Publisher, deadline: Deadline) -> int | None:
     """A participant's number; None where all were in use until the deadline."""
     while True:
         held.take()

@@ -105,11 +105,11 @@ class EngineSite:
         """Runs the native part of a chain that ends in Python over ticks that this worker holds."""
         participant = self.participant
         assert participant is not None
-        return self._engine.track(participant, native.function, ticks, after)
+        return self._engine.chains.track(participant, native.function, ticks, after)
 
     def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """Runs such a native part at timers, and at the end."""
-        return self._engine.act(self.participant or 0, native.function, key, time, at_end)
+        return self._engine.chains.act(self.participant or 0, native.function, key, time, at_end)
 
 
 #: What a worker calls for a strand: a function of its ticks; or, with a symbol and its row, one of (symbol, ticks, row)

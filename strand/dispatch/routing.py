@@ -290,17 +290,17 @@ class Routing:
         if usual is None:
             return
         if self.groups is not None:
-            self._engine.set_groups(len(self.groups), self.groups.weights)
+            self._engine.schedule.set_groups(len(self.groups), self.groups.weights)
         order = np.argsort(strand_of_symbol, kind="stable")
         strands, first = np.unique(strand_of_symbol[order], return_index=True)
         for strand, of_symbols in zip(strands.tolist(), np.split(self._priorities[order], first[1:]), strict=True):
             priority = self.policy.of_strand(of_symbols)
             if priority != usual:
-                self._engine.prioritise(strand, priority, for_backlog=False)
+                self._engine.strands.prioritise(strand, priority, for_backlog=False)
         marks = np.zeros(self._engine.config.n_strands, np.uint8)
         np.bitwise_or.at(marks, strand_of_symbol, self._marks)
         for strand in np.flatnonzero(marks).tolist():
-            self._engine.mark(strand, int(marks[strand]))
+            self._engine.strands.mark(strand, int(marks[strand]))
 
     def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool) -> None:
         """See ``Dispatcher.prioritise``."""
@@ -311,7 +311,7 @@ class Routing:
             if not for_backlog:
                 self._priorities[index] = number
                 number = self.policy.of_strand(self._priorities[strand_of == strand])
-            self._engine.prioritise(strand, number, for_backlog=for_backlog)
+            self._engine.strands.prioritise(strand, number, for_backlog=for_backlog)
 
     def regroup(self, symbol: str | int, group: str) -> None:
         """See ``Dispatcher.regroup``."""
@@ -321,4 +321,4 @@ class Routing:
         number, strand = self.groups.number(group), int(strand_of[index])
         with self._lock:
             self._priorities[strand_of == strand] = number
-            self._engine.prioritise(strand, number, for_backlog=False)
+            self._engine.strands.prioritise(strand, number, for_backlog=False)

@@ -98,7 +98,7 @@ def tick_figures(engine: Any, names: Sequence[str], *, of_tasks: bool) -> npt.ND
     seen from outside. ``of_tasks``: all that the policy counts is of tasks, so it is not told here."""
     found = np.zeros(len(names), _figures("<u8"))
     for i, name in enumerate(HISTOGRAMS):
-        found["times"][:, i] = engine.histogram_by_level(name)[: len(names)]
+        found["times"][:, i] = engine.histogram(name)[: len(names)]
     for row, counts in zip(found, engine.counts_by_level(), strict=False):
         row["started"] = counts["visits"]
         ended = {"failed": counts["failed"]}
@@ -158,8 +158,8 @@ class Sampling(Regular):
         self._facts, self._fair = facts, fair
         self._now = np.zeros(1, now_dtype(len(self._names)))
         self._past = np.zeros(1, past_dtype(len(self._names)))
-        engine.keep_samples(SampleRing.NOW, _NOW_SLOTS, self._now)
-        engine.keep_samples(SampleRing.PAST, _PAST_SLOTS, self._past)
+        engine.outside.keep_samples(SampleRing.NOW, _NOW_SLOTS, self._now)
+        engine.outside.keep_samples(SampleRing.PAST, _PAST_SLOTS, self._past)
         self._looks = 0
         self._seldom: dict[str, Any] = {}
         self.put(time.monotonic_ns())
@@ -187,7 +187,7 @@ class Sampling(Regular):
         text = self._text(core, of_past)
         now["text_bytes"] = len(text)
         now["text"][0, : len(text)] = np.frombuffer(text, np.uint8)
-        engine.put_sample(SampleRing.NOW, now)
+        engine.outside.put_sample(SampleRing.NOW, now)
         if of_past:
             past = self._past
             past["at_ns"] = now_ns
@@ -196,7 +196,7 @@ class Sampling(Regular):
                 past["n_ticks"] = n_counted(ticks)
                 _copy(ticks, past["ticks"][0])
             _copy(now["tasks"][0], past["tasks"][0])
-            engine.put_sample(SampleRing.PAST, past)
+            engine.outside.put_sample(SampleRing.PAST, past)
 
     @staticmethod
     def _fill_tasks(core: Core, figures: npt.NDArray[Any]) -> None:
@@ -241,7 +241,7 @@ class Sampling(Regular):
                 _ENDED(exc_info=error)
         finally:
             if self._of_tasks:  # a dispatcher hides its memory itself
-                self._engine.hide()
+                self._engine.outside.hide()
             # They hold what holds this object.
             self._core, self._facts, self._fair = lambda: None, dict, lambda: None
 

@@ -154,8 +154,8 @@ class RunState:
         failures = self.failures
         if failures and self.engine.config.on_error == "stop":
             return failures[0]
-        if self.outputs.failure is not None:
-            return self.outputs.failure
+        if self.outputs.merger.failure is not None:
+            return self.outputs.merger.failure
         if self.broken is not None:
             error = EngineError(f"a worker ended by {describe(self.broken)}")
             error.__cause__ = self.broken

@@ -8,16 +8,15 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from strand.binding.books import BookMemory, DepthMemory
-from strand.binding.engine import Engine
+from strand.binding.engine import Engine, GroupCounts
 from strand.binding.engine_words import BLOCKS_CHEAP_NS, BLOCKS_DEAR_NS, no_blocks, segment_bytes
 from strand.binding.memory import ABI_VERSION
-from strand.binding.outside import GroupCounts
+from strand.binding.outside import Counters
 from strand.brief import brief, listed, several
 from strand.dicts import FrozenDict
 from strand.dispatch.records import OrderWatch
@@ -46,29 +45,6 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.handlers.base import BoundHandler
     from strand.symbols import SymbolTable
-
-
-class Counted(Protocol):
-    """Engine to read counters of, in this process or another."""
-
-    @property
-    def n_workers(self) -> int: ...
-
-    def totals(self) -> dict[str, int]: ...
-
-    def blocks(self) -> dict[str, Any]: ...
-
-    def histogram(self, name: str, /) -> npt.NDArray[np.uint64]: ...
-
-    def histogram_floors_ns(self) -> npt.NDArray[np.float64]: ...
-
-    def clock_resolution_ns(self) -> float: ...
-
-    def counters_by_participant(self) -> list[dict[str, int]]: ...
-
-    def dropped_by_level(self) -> list[int]: ...
-
-    def policy_counts(self) -> dict[str, list[int]]: ...
 
 
 class PolicyCounts(TypedDict):
@@ -105,7 +81,7 @@ def facts_of_run(state: RunState) -> dict[str, Any]:
     state.tell_failures()
     return decisions(state.guarding, state.activating) | {
         "overload": None if state.overload.found is None else asdict(state.overload.found),
-        "outputs_below": state.outputs.below,
+        "outputs_below": state.outputs.merger.below,
         "feed": state.feed_counts(),
     }
 
@@ -123,7 +99,7 @@ def fair_of_run(state: RunState, routing: Routing) -> FairStatistics | None:
     if groups.accounts is not None:
         counts, found = groups.accounts.counted()
     else:
-        counts = state.engine.group_counts(len(groups))
+        counts = state.engine.schedule.group_counts(len(groups))
         found = {} if counts is None else dict(zip(groups.names(), counts.groups, strict=True))
     return fair_statistics(state.engine, counts, found, symbols_of)
 
@@ -160,7 +136,7 @@ def fair_statistics(
     return FairStatistics(FrozenDict(by_group), holds, counts.long_stretches, longest)
 
 
-def counted_by_policy(engine: Counted) -> PolicyCounts:
+def counted_by_policy(engine: Counters) -> PolicyCounts:
     """Each of them is empty where the policy does not count it."""
     counts = engine.policy_counts()
     picked = counts.get("picked", [])
@@ -233,7 +209,7 @@ def _why(
 
 
 def statistics_of(
-    engine: Counted,
+    engine: Counters,
     *,
     watermark: int | None = None,
     abandoned: int = 0,
@@ -246,7 +222,7 @@ def statistics_of(
     t = engine.totals()
     floors, resolution_ns = engine.histogram_floors_ns(), engine.clock_resolution_ns()
     wait, handler, end_to_end = (
-        Latency.from_histogram(engine.histogram(name), floors, resolution_ns)
+        Latency.from_histogram(engine.histogram(name).sum(axis=0), floors, resolution_ns)
         for name in ("wait", "handler", "end_to_end")
     )
     dropped = {
@@ -287,9 +263,9 @@ def statistics_of(
     )
 
 
-def _workers(engine: Counted, cores: Sequence[int | None] | None) -> tuple[WorkerStatistics, ...]:
+def _workers(engine: Counters, cores: Sequence[int | None] | None) -> tuple[WorkerStatistics, ...]:
     keys = ("handled", "busy_ns", "visits", "stolen", "parks")
-    participants, n_workers = engine.counters_by_participant(), engine.n_workers
+    participants, n_workers = [engine.counters(i) for i in range(engine.n_participants)], engine.n_workers
     found = [
         WorkerStatistics(f"worker {i}", cores[i] if cores else None, *(c[k] for k in keys))
         for i, c in enumerate(participants[:n_workers])
@@ -415,7 +391,7 @@ def choices(
         name: value if value is None or isinstance(value, (int, str)) else repr(value)
         for name, value in options.items()
     }
-    memory = {"addresses_bytes": engine.bytes, "attachable": config.attachable}
+    memory = {"addresses_bytes": engine.space.bytes, "attachable": config.attachable}
     of_ticks: dict[str, Any] = {}
     if kind == "dispatcher":
         of_ticks = {
@@ -520,5 +496,5 @@ class ShownNames:
         table, known = self._table, self._known
         new = {key: table.name(key) for key in range(table.n_named) if key not in known and table.has_name(key)}
         if new:
-            self._engine.set_names(new)
+            self._engine.outside.set_names(new)
             known.update(new)

@@ -186,7 +186,7 @@ class Activating(Regular):
         self._busy_ns, self._looked_ns = 0, time.monotonic_ns()
 
     def start(self) -> None:
-        self._engine.activate(self._least)
+        self._engine.schedule.activate(self._least)
         super().start()
 
     def statistics(self) -> ActiveStatistics:
@@ -203,13 +203,13 @@ class Activating(Regular):
         self._load = load
         if load.active == before.active:
             return
-        self._engine.activate(load.active)
+        self._engine.schedule.activate(load.active)
         self._more += load.active > before.active
         self._fewer += load.active < before.active
         _ACTIVE(active=load.active, workers=self._most)
 
     def _ended(self, error: BaseException | None) -> None:
-        self._engine.activate(self._most)
+        self._engine.schedule.activate(self._most)
         self._load = Load(self._most)
         if error is not None:
             _ENDED(exc_info=error)

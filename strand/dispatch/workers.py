@@ -227,9 +227,9 @@ def work(
         except BaseException as error:
             failure = failure_of(error)
             python.keep_cause(failure)
-            strand = batches.failed(failure)
+            strand = batches.done(failure.handled, failure)
         else:
-            strand = go_on(hand) if handled is None else batches.stopped(handled)
+            strand = go_on(hand) if handled is None else batches.done(handled)
 
 
 def _wake(python: PythonHandlers, batches: PyBatches) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ class KeptRows(Protocol):
 
 #: The code of a failure that was an exception in Python.
 RAISED = -1000
+#: The place of its reason in ``StrandInspection.dropped``.
+_QUARANTINED: Final = 3
 
 
 def describe(error: BaseException) -> str:
@@ -61,8 +64,12 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     """The error that is raised for a failure."""
     symbol = f"strand {failure.strand}" if failure.key is None else table.name(failure.key)
     reason = failure.message
-    for part in handler.singles:
-        reason = part.reason_of(reason)
+    # Machine code keeps no exceptions.
+    if any(part.is_compiled for part in handler.singles) and (
+        not reason or re.fullmatch(r"its (timer|end) at \d+ ns", reason)
+    ):
+        raised = "it raised an exception, which machine code does not keep"
+        reason = f"{reason}: {raised}" if reason else raised
     row = None if failure.key is None else _copy_of(kept.rows.at(failure.key))
     context = None if failure.key is None else kept.contexts.get(failure.key)
     if context is not None and row is not None and not isinstance(failure.cause, EarlierPartError):
@@ -99,6 +106,15 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
 def place_of(error: HandlerError) -> tuple[int, int] | None:
     """The number of a failed tick's strand, and of the ticks that were before it there; None where it has none."""
     return error._place
+
+
+def counts_all(engine: Engine, strand: int) -> bool:
+    """Tells whether the position of a strand's failure counts every tick published before it, because none was
+    dropped."""
+    books = engine.strands.inspect(strand)
+    # If strands go on, the drops of a failed strand come after its failure.
+    after = books.dropped[_QUARANTINED] if engine.goes_on else 0
+    return sum(books.dropped) == after and not books.lost
 
 
 def timer_of(error: HandlerError) -> int | None:
@@ -157,6 +173,6 @@ def failures_of(
         if error._place is None or (may_share and engine.config.n_strands < engine.config.n_symbols):
             continue
         strand, place = error._place
-        if engine.counts_all(strand):
+        if counts_all(engine, strand):
             error.number = place + 1
     return found

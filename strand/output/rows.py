@@ -346,7 +346,8 @@ class Rows(_ByHandler):
         shared: BasketRows | None = None,
     ) -> None:
         self.shared = BasketRows((), None) if shared is None else shared
-        self._table = table
+        #: Names by index.
+        self.symbols = table
         self._handler_of_symbol = handler_of_symbol
         self._tables = [Table(h.state, h.size_unit) for h in handlers]
         self._views = [engine.rows(table.plain) for table in self._tables]
@@ -375,7 +376,7 @@ class Rows(_ByHandler):
         view, table = self._views[number], self._tables[number].as_known()
         places = self._filled(number)
         shown = places[:MAX_ROWS]
-        names = np.array([self._table.name(i) for i in shown.tolist()], np.str_)
+        names = np.array([self.symbols.name(i) for i in shown.tolist()], np.str_)
         columns = {"symbol": names, **table.columns(view[shown])}
         found = f"{several(len(places), 'symbol')} of {self._n_shown:,}"
         note = f"{self.handlers[number]}: {found} with a row that is not zeros"
@@ -391,18 +392,18 @@ class Rows(_ByHandler):
 
     def _ipython_key_completions_(self) -> list[str]:
         if self._chosen is None:
-            return self._table.offered(MAX_COMPLETIONS)
-        return [self._table.name(i) for i in self._named[:MAX_COMPLETIONS].tolist()]
+            return self.symbols.offered(MAX_COMPLETIONS)
+        return [self.symbols.name(i) for i in self._named[:MAX_COMPLETIONS].tolist()]
 
     @property
     def _named(self) -> npt.NDArray[np.intp]:
         """The indices of symbols that are shown because they have a name."""
-        named = np.array(self._table.named, np.intp)
+        named = np.array(self.symbols.named, np.intp)
         return named if self._chosen is None else named[self._chosen[named]]
 
     @property
     def _n_shown(self) -> int:
-        return self._table.n_shown if self._chosen is None else len(self._named)
+        return self.symbols.n_shown if self._chosen is None else len(self._named)
 
     @property
     def asking(self) -> npt.NDArray[np.bool_]:
@@ -420,16 +421,16 @@ class Rows(_ByHandler):
 
     def __getitem__(self, symbol: str | int) -> np.void:
         """The row of a symbol. Raises UnknownSymbolError."""
-        return self.at(self._table.index(symbol))
+        return self.at(self.symbols.index(symbol))
 
     def __iter__(self) -> Iterator[str]:
-        return (self._table.name(i) for i in self._indices().tolist())
+        return (self.symbols.name(i) for i in self._indices().tolist())
 
     def __len__(self) -> int:
         return len(self._indices())
 
     def __contains__(self, symbol: object) -> bool:
-        found = self._table.find(symbol) if isinstance(symbol, str) else None
+        found = self.symbols.find(symbol) if isinstance(symbol, str) else None
         return found is not None and bool(np.isin(found, self._indices()))
 
     def _indices(self) -> npt.NDArray[np.intp]:
@@ -438,7 +439,7 @@ class Rows(_ByHandler):
 
     def _shown(self, number: int) -> tuple[SymbolNames, npt.NDArray[Any]]:
         symbols = self.kept(number)
-        return SymbolNames(symbols, self._table), self._views[number][symbols]
+        return SymbolNames(symbols, self.symbols), self._views[number][symbols]
 
     def by_handler(self) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
         """Yields for each handler the indices of its symbols and their rows, both of shape (n,)."""
@@ -451,17 +452,12 @@ class Rows(_ByHandler):
 
     # ---- days
 
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by index."""
-        return self._table
-
     def of(self, symbols: npt.NDArray[np.intp], shared: Sequence[str] = ()) -> Rows:
         """Returns a copy of some symbols' rows, of at least one, by their names and their places in ``symbols``, and of
         the ``shared`` rows of these names."""
         taken = copy.copy(self)
         taken.shared = self.shared.of(shared)
-        taken._table = SymbolTable([self._table.name(i) for i in symbols.tolist()])
+        taken.symbols = SymbolTable([self.symbols.name(i) for i in symbols.tolist()])
         taken._handler_of_symbol = self._handler_of_symbol[symbols]
         taken._views = [view[symbols] for view in self._views]
         taken._chosen = None if self._chosen is None else self._chosen[symbols]
@@ -500,7 +496,7 @@ class Rows(_ByHandler):
         if symbols is None:
             symbols = self.kept(number)
         columns = self._tables[number].columns(self._views[number][symbols])
-        return {"symbol": SymbolNames(symbols, self._table).texts(), **columns}
+        return {"symbol": SymbolNames(symbols, self.symbols).texts(), **columns}
 
     def shown(self, number: int = 0) -> tuple[SymbolNames, dict[str, Shown]]:
         """Returns the names and the columns of ``table``, undefined values apart: numpy's masked arrays take as long to
@@ -521,8 +517,8 @@ class Rows(_ByHandler):
         Args:
             chosen: By index, whether the symbol was asked for.
         """
-        self._chosen = np.zeros(len(self._table), np.bool_)
-        self._chosen[: len(chosen)] = chosen[: len(self._table)]
+        self._chosen = np.zeros(len(self.symbols), np.bool_)
+        self._chosen[: len(chosen)] = chosen[: len(self.symbols)]
 
     def keep(self) -> None:
         """Copies the rows out of the engine, which is then no longer needed."""

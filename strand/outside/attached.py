@@ -4,7 +4,7 @@
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict, Unpack
 
@@ -179,6 +179,66 @@ class BookLook:
         return brief(self, self.symbol, several(len(self.bids), "bid"), several(len(self.asks), "ask"))
 
 
+class _Symbols:
+    """The symbols of a dispatcher seen from outside, and their strands."""
+
+    def __init__(self, view: OutsideView, description: Description) -> None:
+        self._view = view
+        self._description = description
+        self._strand_of_symbol = np.zeros(0, np.uint32)
+        self._keys: list[npt.NDArray[np.uint32]] = []
+        self._settled = False
+        self._names: dict[int, str] = {}
+        self._index: dict[str, int] = {}
+
+    def check(self) -> None:
+        if self._description.kind == "scheduler":
+            raise AttachError("it is a scheduler, which has no symbols: see snapshot()")
+
+    def strand_of(self, key: int) -> int:
+        strand = int(self._view.strand_of_symbol[key])
+        if strand >= self._view.n_strands:
+            raise AttachError("it is damaged: a symbol names a strand that does not exist")
+        return strand
+
+    def of_strand(self, strand: int) -> npt.NDArray[np.uint32]:
+        """A strand's symbols. Which they are may change until the first tick comes, and not after it."""
+        if self._settled:
+            return self._keys[strand]
+        settled, now = self._view.totals()["accepted"] > 0, self._view.strand_of_symbol
+        if not np.array_equal(now, self._strand_of_symbol):
+            self._strand_of_symbol = known = now.copy()
+            if int(known.max()) >= self._view.n_strands:
+                raise AttachError("it is damaged: a symbol names a strand that does not exist")
+            by_strand = np.argsort(known, kind="stable").astype(np.uint32)
+            ends = np.cumsum(np.bincount(known, minlength=self._view.n_strands))
+            self._keys = np.split(by_strand, ends[:-1])
+        self._settled = settled
+        return self._keys[strand]
+
+    def known(self) -> dict[str, int]:
+        """Keys by name, of all symbols that have one now."""
+        self.check()
+        names = (self._view.name(key) for key in range(self._view.n_symbols))
+        self._index = {name: key for key, name in enumerate(names) if name}
+        return self._index
+
+    def key(self, symbol: str) -> int:
+        self.check()
+        if symbol not in self._index and symbol not in self.known():
+            raise UnknownSymbolError(f"{symbol!r} is not a symbol of this dispatcher{near_symbol(symbol, self._index)}")
+        return self._index[symbol]
+
+    def name(self, key: int) -> str:
+        """Name of a symbol; its number, where it has no name yet."""
+        if key not in self._names:
+            name = self._view.name(key)
+            if not name:
+                return f"#{key}"
+            self._names[key] = name
+        return self._names[key]
+
+
 class Attached:
     """A dispatcher of another process, or of this one.
 
@@ -190,22 +250,17 @@ class Attached:
         self._view = view
         #: Name, process, version, configuration and handlers.
         self.description = description
+        #: Sizes and choices, by the names of ``Dispatcher``'s arguments where it has them.
+        self.configuration = description.configuration
+        #: Number of strands; ``look`` takes a number below it.
+        self.n_strands = view.n_strands
         self._rows = [undeclared(handler.row) for handler in description.handlers]
-        self._strand_of_symbol = np.zeros(0, np.uint32)
-        self._keys: list[npt.NDArray[np.uint32]] = []
-        self._settled = False
-        self._names: dict[int, str] = {}
-        self._index: dict[str, int] = {}
+        self._symbols = _Symbols(view, description)
 
     def __repr__(self) -> str:
         about, handled = self.description, self._view.totals()["handled"]
         strands = several(self.n_strands, "strand")
         return brief(self, about.name, f"process {about.pid}", strands, f"{handled:,} ticks handled")
-
-    @property
-    def configuration(self) -> Mapping[str, Any]:
-        """Sizes and choices, by the names of ``Dispatcher``'s arguments where it has them."""
-        return self.description.configuration
 
     @property
     def has_ended(self) -> bool:
@@ -218,13 +273,8 @@ class Attached:
         Raises:
             UnknownSymbolError: If the dispatcher has no such symbol.
         """
-        number = self._view.handler_of(self._strand_of(self._key(symbol)))
+        number = self._view.handler_of(self._symbols.strand_of(self._symbols.key(symbol)))
         return number < len(self._rows) and self.description.handlers[number].books is not None
-
-    @property
-    def n_strands(self) -> int:
-        """Number of strands; ``look`` takes a number below it."""
-        return self._view.n_strands
 
     def snapshot(self) -> Snapshot:
         """Reads the figures of the run at this moment, by level and with those of the last 5 minutes.
@@ -254,10 +304,10 @@ class Attached:
         Raises:
             AttachError: If no strand has that number, it is a scheduler, or the memory is damaged.
         """
-        self._check_symbols()
+        self._symbols.check()
         if not is_whole(strand) or not 0 <= strand < self._view.n_strands:
             raise AttachError(f"strand: {strand!r} is not a whole number from 0 to {self._view.n_strands - 1:,}")
-        return self._look(int(strand), self._keys_of(int(strand)))
+        return self._look(int(strand), self._symbols.of_strand(int(strand)))
 
     def looks(self) -> Iterator[Look]:
         """Looks at all strands that have had ticks, each at a moment of its own.
@@ -269,13 +319,13 @@ class Attached:
         """
         busy = []
         for strand in map(int, np.flatnonzero(self.accepted())):
-            look = self._look(strand, self._keys_of(strand), patience_ns=0)
+            look = self._look(strand, self._symbols.of_strand(strand), patience_ns=0)
             if look.in_visit:
                 busy.append(strand)
             else:
                 yield look
         for strand in busy:
-            yield self._look(strand, self._keys_of(strand))
+            yield self._look(strand, self._symbols.of_strand(strand))
 
     def accepted(self, first: int = 0, n: int | None = None) -> npt.NDArray[np.uint64]:
         """Returns how many ticks each strand has accepted since the start, shape (n,).
@@ -299,9 +349,9 @@ class Attached:
         Raises:
             AttachError: If it is a scheduler, or the memory is damaged.
         """
-        self._check_symbols()
-        keys = self._keys_of(strand).tolist()
-        names = list(map(self._name, keys))
+        self._symbols.check()
+        keys = self._symbols.of_strand(strand).tolist()
+        names = list(map(self._symbols.name, keys))
         names = [name for key, name in zip(keys, names, strict=True) if name != f"#{key}"] or names
         return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
@@ -312,8 +362,8 @@ class Attached:
             AttachError: If it is a scheduler, or the memory is damaged.
         """
         wanted = text.casefold()
-        keys = [key for name, key in self._known().items() if wanted in name.casefold()]
-        return np.unique(np.array([self._strand_of(key) for key in keys], np.uint32))
+        keys = [key for name, key in self._symbols.known().items() if wanted in name.casefold()]
+        return np.unique(np.array([self._symbols.strand_of(key) for key in keys], np.uint32))
 
     def symbol(self, symbol: str) -> Look:
         """Looks at the strand of a symbol, with that symbol's row alone.
@@ -322,8 +372,8 @@ class Attached:
             UnknownSymbolError: If the dispatcher has no such symbol.
             AttachError: If the memory is damaged.
         """
-        key = self._key(symbol)
-        return self._look(self._strand_of(key), np.array([key], np.uint32))
+        key = self._symbols.key(symbol)
+        return self._look(self._symbols.strand_of(key), np.array([key], np.uint32))
 
     def book(self, symbol: str, levels: int = 20) -> BookLook:
         """Returns the best levels of a symbol's book.
@@ -340,10 +390,10 @@ class Attached:
             ConfigurationError: If ``levels`` is out of bounds.
         """
         maximum = whole("levels", levels, 1, MAX_LEVELS)
-        key = self._key(symbol)
+        key = self._symbols.key(symbol)
         if not self.keeps_book(symbol):
             raise AttachError(f"symbol: the handler of {symbol} keeps no book")
-        about = self.description.handlers[self._view.handler_of(self._strand_of(key))]
+        about = self.description.handlers[self._view.handler_of(self._symbols.strand_of(key))]
         assert about.books is not None
         asks, bids, publishers, _, in_visit = self._view.book(about.books, about.of_levels, key, 0, PATIENCE_NS)
         sides: list[list[npt.NDArray[Any]]] = [[asks], [bids]]
@@ -356,53 +406,6 @@ class Attached:
             asks, bids = merged_levels(sides[0], "A"), merged_levels(sides[1], "B")
         return BookLook(symbol, asks[:maximum], bids[:maximum], about.size_unit, in_visit)
 
-    def _check_symbols(self) -> None:
-        if self.description.kind == "scheduler":
-            raise AttachError("it is a scheduler, which has no symbols: see snapshot()")
-
-    def _strand_of(self, key: int) -> int:
-        strand = int(self._view.strand_of_symbol[key])
-        if strand >= self._view.n_strands:
-            raise AttachError("it is damaged: a symbol names a strand that does not exist")
-        return strand
-
-    def _keys_of(self, strand: int) -> npt.NDArray[np.uint32]:
-        """A strand's symbols. Which they are may change until the first tick comes, and not after it."""
-        if self._settled:
-            return self._keys[strand]
-        settled, now = self._view.totals()["accepted"] > 0, self._view.strand_of_symbol
-        if not np.array_equal(now, self._strand_of_symbol):
-            self._strand_of_symbol = known = now.copy()
-            if int(known.max()) >= self._view.n_strands:
-                raise AttachError("it is damaged: a symbol names a strand that does not exist")
-            by_strand = np.argsort(known, kind="stable").astype(np.uint32)
-            ends = np.cumsum(np.bincount(known, minlength=self._view.n_strands))
-            self._keys = np.split(by_strand, ends[:-1])
-        self._settled = settled
-        return self._keys[strand]
-
-    def _known(self) -> dict[str, int]:
-        """Keys by name, of all symbols that have one now."""
-        self._check_symbols()
-        names = (self._view.name(key) for key in range(self._view.n_symbols))
-        self._index = {name: key for key, name in enumerate(names) if name}
-        return self._index
-
-    def _key(self, symbol: str) -> int:
-        self._check_symbols()
-        if symbol not in self._index and symbol not in self._known():
-            raise UnknownSymbolError(f"{symbol!r} is not a symbol of this dispatcher{near_symbol(symbol, self._index)}")
-        return self._index[symbol]
-
-    def _name(self, key: int) -> str:
-        """Name of a symbol; its number, where it has no name yet."""
-        if key not in self._names:
-            name = self._view.name(key)
-            if not name:
-                return f"#{key}"
-            self._names[key] = name
-        return self._names[key]
-
     def _look(self, strand: int, keys: npt.NDArray[np.uint32], patience_ns: int = PATIENCE_NS) -> Look:
         number = self._view.handler_of(strand)
         if number >= len(self._rows):
@@ -412,7 +415,7 @@ class Attached:
         if handler.row.itemsize > rows.shape[1]:
             raise AttachError("it is damaged: its rows are shorter than its handler's")
         found = np.ascontiguousarray(rows[:, : handler.row.itemsize]).view(self._rows[number])[:, 0]
-        names = tuple(map(self._name, keys.tolist()))
+        names = tuple(map(self._symbols.name, keys.tolist()))
         return Look(strand, handler.name, names, found, counts, in_visit, handler.size_unit, handler.row)
 
 

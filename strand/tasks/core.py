@@ -19,8 +19,8 @@ from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.options import Ranks, TaskOptions, check_wait
 from strand.tasks.places import Places
 from strand.tasks.pool import Bounds, Pool, Table
-from strand.tasks.states import Attempts, States
-from strand.tasks.timers import Periodic, Timers
+from strand.tasks.states import Attempts, States, leave_group
+from strand.tasks.timers import Coroutines, Periodic, Timers
 from strand.tasks.waits import CURRENT_TASK, ENDING_TASK, Waiter
 from strand.threads import Bell, Clock, in_main_thread, mended
 from strand.validate import did_you_mean
@@ -81,6 +81,15 @@ def task_named(name: str) -> Callable[..., Any]:
         cure = did_you_mean(name, _functions) or "register a function by @strand.task(name=...)"
         raise ConfigurationError("fn", f"no task is named {name!r}: {cure}")
     return found
+
+
+def function_of(fn: Any) -> Any:
+    """A function, or the one that is registered by a name. Raises TypeError and ConfigurationError."""
+    if isinstance(fn, str):
+        return task_named(fn)
+    if callable(fn):
+        return fn
+    raise TypeError(f"fn: {fn!r} is neither callable nor the name of a task")
 
 
 #: The claim of tasks that begin in their caller's asyncio task: with one of its own each would be garbage in a circle.
@@ -169,6 +178,101 @@ class Ending:
         self._bell.ring()
 
 
+class Shutdown:
+    """The end of one scheduler's tasks, and of their threads. ``workers``: the threads of a pool that has some of its
+    own."""
+
+    def __init__(self, table: Table, timers: Timers, coroutines: Coroutines) -> None:
+        self._table = table
+        self._timers = timers
+        self._coroutines = coroutines
+        self.workers: Ending | None = None
+        self._told_to_end = False
+
+    def refuse(self, reason: str) -> None:
+        """No task can be submitted from here on, none is held back, and when the last has ended, the threads end."""
+        if self.workers is not None:
+            self.workers.let_go()
+        self._table.refuse(reason, self.end_threads)
+
+    def end_threads(self) -> None:
+        """Tells the threads to end, from any thread, and again and again. No task is left, and none will come."""
+        if in_main_thread():
+            start_new_thread(self._end_threads, ())
+        else:
+            self._end_threads()
+
+    def _end_threads(self) -> None:
+        """Ends the threads, in a thread that no signal interrupts."""
+        self._timers.end()
+        self._coroutines.end()
+        if self.workers is not None:
+            self.workers.end()
+        self._told_to_end = True
+        self._table.lock.ring()
+
+    def begin(self, reason: str, periodics: Iterable[Periodic], cancel_futures: bool) -> None:
+        """All of a shutdown but the wait. If an exception cuts it short, it can be repeated, in any thread."""
+        self.refuse(reason)
+        for periodic in periodics:
+            periodic.cancel()
+        if cancel_futures:
+            self._table.cancels_all = True
+            for task in self._table.alive.copy().values():
+                task.cancel()
+            if self.workers is not None:
+                self.workers.give_up()
+
+    def wait(self, wait_s: float) -> bool:
+        """Waits, after ``refuse``, about so many seconds at most. True if no task is left."""
+        if not self._table.wait_until_idle(wait_s):
+            return False
+        if not self._told_to_end:
+            self.end_threads()
+            self._table.lock.wait_for(lambda: self._told_to_end, max(wait_s, _SLICE_S))
+        return self._told_to_end and (self.workers is None or self.workers.wait(max(wait_s, _LOOK_S)))
+
+    def join_threads(self) -> None:
+        """Waits for their end, but for the caller's own."""
+        self._timers.join()
+        self._coroutines.join()
+        if self.workers is not None:
+            self.workers.join()
+
+    def retire(self) -> None:
+        """Refuses further tasks, since nobody refers to the scheduler any more."""
+        if not self._table.is_fork:
+            mended(self.refuse, self.refuse, "nobody refers to the scheduler any more")
+
+    def at_exit(self) -> None:
+        """Ends with the program: runs the tasks that wait for a worker, and cancels those that wait for a time."""
+        if self._table.is_fork:
+            return
+        self.refuse("the program ends")
+        self.cancel_waiting(everything=False)
+        while not self.wait(_SLICE_S):
+            pass
+        self.join_threads()
+
+    def cancel_waiting(self, *, everything: bool) -> None:
+        """Cancels tasks that are delayed, held, or wait for a retry, and those that come to that from here on.
+        ``everything``: all that have not begun."""
+        self._table.cancels_all = True
+        for task in self._table.alive.copy().values():
+            if (everything or task.state in ("delayed", "held", "retrying")) and not task._options.is_call:
+                task.cancel()
+
+
+def latest_begin(options: TaskOptions, now: int) -> int | None:
+    """Time by which a task has to have begun, ns of the clock. Raises ConfigurationError where the task's wait ends
+    after it."""
+    if options.deadline_at is not None:
+        left = options.deadline_at - time.time_ns()
+        check_wait(options.delay_ns, options.hold_ns, left)
+        return now + left
+    return None if options.deadline_ns is None else now + options.deadline_ns
+
+
 class Core:
     """The parts of one scheduler's tasks. A plain task, without key, hold, group or bound, takes no lock at all.
 
@@ -206,8 +310,8 @@ class Core:
         self.counts = Counts(ranks, timed=timed)
         self.states = States(self.table, pool, ranks, self.timers, self.counts)
         self.attempts = Attempts(self.states, self.dead_letters, seed)
-        #: The threads of a pool that has some of its own, and how many tasks run at a time.
-        self.workers: Ending | None = None
+        self.shutdown = Shutdown(self.table, self.timers, self.attempts.coroutines)
+        #: How many tasks run at a time.
         self.n_workers = pool.n_workers
         self.pool = pool
         self.ranks = ranks
@@ -215,7 +319,6 @@ class Core:
         self._takes_plain = not bounds and ranks.groups is None
         self._queued = self.table.queued
         self._tags = self.counts.submitted.numbers
-        self._told_to_end = False
 
     def submit(self, options: TaskOptions, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
         """Takes a task, and lists it in the pool or makes it wait. See ``TaskExecutor.submit``."""
@@ -224,7 +327,7 @@ class Core:
         if refusal is not None:
             raise StoppedError(refusal)
         if not callable(fn):
-            fn = self.function_of(fn)
+            fn = function_of(fn)
         task = TaskFuture(self.states, options, (fn, args, kwargs), self.now())
         group = CURRENT_GROUP.get() if options.group is None and not options.is_call else options.group
         try:
@@ -269,7 +372,7 @@ class Core:
         if refusal is not None:
             raise StoppedError(refusal)
         if not callable(fn):
-            fn = self.function_of(fn)
+            fn = function_of(fn)
         now = self.now()
         tasks = [TaskFuture(self.states, options, (fn, args, {}), now) for args in calls]
         group = CURRENT_GROUP.get() if options.group is None else options.group
@@ -303,22 +406,13 @@ class Core:
             before = self.ranks.policy
             before.check_change(policy)
             if isinstance(policy, Levels):
-                self.pool.retime(policy.timeouts_ns)
+                self.pool.schedule.retime(policy.timeouts_ns)
             elif isinstance(before, Fair) and isinstance(policy, Fair) and self.ranks.groups is not None:
                 names = dict.fromkeys((*before.weights, *policy.weights), 1.0) | dict(policy.weights)
                 by_number = {self.ranks.groups.number_named(name): weight for name, weight in names.items()}
                 for number, weight in by_number.items():
-                    self.pool.weigh(number, round(weight * UNIT_WEIGHT))
+                    self.pool.schedule.weigh(number, round(weight * UNIT_WEIGHT))
             self.ranks.policy = policy
-
-    @staticmethod
-    def function_of(fn: Any) -> Any:
-        """A function, or the one that is registered by a name. Raises TypeError and ConfigurationError."""
-        if isinstance(fn, str):
-            return task_named(fn)
-        if callable(fn):
-            return fn
-        raise TypeError(f"fn: {fn!r} is neither callable nor the name of a task")
 
     def _submit_many(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         try:
@@ -350,7 +444,7 @@ class Core:
             for task, entry in zip(tasks, entries, strict=True):
                 task._entry = entry
             return
-        deadline_ns = self.deadline_of(options, tasks[0]._submitted_ns)
+        deadline_ns = latest_begin(options, tasks[0]._submitted_ns)
         number = self.ranks.number_in(group, options.number)
         for task in tasks:
             task._number = number
@@ -367,7 +461,7 @@ class Core:
                 task._group = group
                 group.add(task)
                 # From here on the group may cancel it.
-                self.states.leave_group(task)
+                leave_group(task)
         if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
             entries = self.pool.submit_many(tags, number)
             for task, entry in zip(tasks, entries, strict=True):
@@ -375,16 +469,6 @@ class Core:
             return
         for task in tasks:
             self.states.begin_wait(task)
-
-    @staticmethod
-    def deadline_of(options: TaskOptions, now: int) -> int | None:
-        """Time by which a task has to have begun, ns of the clock. Raises ConfigurationError where the task's wait ends
-        after it."""
-        if options.deadline_at is not None:
-            left = options.deadline_at - time.time_ns()
-            check_wait(options.delay_ns, options.hold_ns, left)
-            return now + left
-        return None if options.deadline_ns is None else now + options.deadline_ns
 
     def waiting(self) -> list[int]:
         """Number of tasks that wait, by place. One that has risen by its wait counts where it has risen to."""
@@ -399,8 +483,6 @@ class Core:
         dead = {"dead_letters": len(self.dead_letters), "dead_letters_gone": self.dead_letters.dropped}
         return found | dead | {"waiting": self.waiting()}
 
-    # -- the end
-
     def waits_for_here(self) -> Waiter | None:
         """Unended task that runs in this thread, or whose callbacks run here; None: there is none. Here nobody can wait
         for the end of all tasks, since that task would have to end first."""
@@ -408,76 +490,3 @@ class Core:
             if me is not None and self.table.alive.get(me.id) is me:
                 return me
         return None
-
-    def refuse(self, reason: str) -> None:
-        """No task can be submitted from here on, none is held back, and when the last has ended, the threads end."""
-        if self.workers is not None:
-            self.workers.let_go()
-        self.table.refuse(reason, self.end_threads)
-
-    def end_threads(self) -> None:
-        """Tells the threads to end, from any thread, and again and again. No task is left, and none will come."""
-        if in_main_thread():
-            start_new_thread(self._end_threads, ())
-        else:
-            self._end_threads()
-
-    def _end_threads(self) -> None:
-        """Ends the threads, in a thread that no signal interrupts."""
-        self.timers.end()
-        self.attempts.coroutines.end()
-        if self.workers is not None:
-            self.workers.end()
-        self._told_to_end = True
-        self.table.lock.ring()
-
-    def begin_shutdown(self, reason: str, periodics: Iterable[Periodic], cancel_futures: bool) -> None:
-        """All of a shutdown but the wait. If an exception cuts it short, it can be repeated, in any thread."""
-        self.refuse(reason)
-        for periodic in periodics:
-            periodic.cancel()
-        if cancel_futures:
-            self.table.cancels_all = True
-            for task in self.table.alive.copy().values():
-                task.cancel()
-            if self.workers is not None:
-                self.workers.give_up()
-
-    def wait_until_over(self, wait_s: float) -> bool:
-        """Waits, after ``refuse``, about so many seconds at most. True if no task is left."""
-        if not self.table.wait_until_idle(wait_s):
-            return False
-        if not self._told_to_end:
-            self.end_threads()
-            self.table.lock.wait_for(lambda: self._told_to_end, max(wait_s, _SLICE_S))
-        return self._told_to_end and (self.workers is None or self.workers.wait(max(wait_s, _LOOK_S)))
-
-    def join_threads(self) -> None:
-        """Waits for their end, but for the caller's own."""
-        self.timers.join()
-        self.attempts.coroutines.join()
-        if self.workers is not None:
-            self.workers.join()
-
-    def retire(self) -> None:
-        """Refuses further tasks, since nobody refers to the scheduler any more."""
-        if not self.table.is_fork:
-            mended(self.refuse, self.refuse, "nobody refers to the scheduler any more")
-
-    def end_at_exit(self) -> None:
-        """Ends with the program: runs the tasks that wait for a worker, and cancels those that wait for a time."""
-        if self.table.is_fork:
-            return
-        self.refuse("the program ends")
-        self.cancel_waiting(everything=False)
-        while not self.wait_until_over(_SLICE_S):
-            pass
-        self.join_threads()
-
-    def cancel_waiting(self, *, everything: bool) -> None:
-        """Cancels tasks that are delayed, held, or wait for a retry, and those that come to that from here on.
-        ``everything``: all that have not begun."""
-        self.table.cancels_all = True
-        for task in self.table.alive.copy().values():
-            if (everything or task.state in ("delayed", "held", "retrying")) and not task._options.is_call:
-                task.cancel()

@@ -14,8 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
-from strand.binding.engine import Engine
-from strand.binding.outside import GroupCounts
+from strand.binding.engine import Engine, GroupCounts
 from strand.brief import one_line
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 from strand.options import named_options
@@ -372,7 +371,7 @@ class GroupAccounts:
             self._collect(everything=self._next >= _MANY)
         if self._free:
             return self._free.pop()
-        if self._next >= self._engine.max_groups:
+        if self._next >= self._engine.schedule.max_groups:
             raise QueueFull(f"group: {self._next:,} groups have tasks, and there is no room for another one")
         self._next += 1
         return self._next - 1
@@ -387,9 +386,9 @@ class GroupAccounts:
             number, ref = self._ending.popleft()
             if self._refs.get(number) is ref:
                 del self._refs[number]
-                self._engine.close_group(number)
+                self._engine.schedule.close_group(number)
         while True:
-            returned = self._engine.returned_groups(_AT_ONCE, everything=everything)
+            returned = self._engine.schedule.returned_groups(_AT_ONCE, everything=everything)
             for number, counts in returned:
                 name = self._names.pop(number)
                 row = self._rows[name]
@@ -409,7 +408,7 @@ class GroupAccounts:
         """Counters of the policy, and their sums over all groups of each name."""
         with self._lock:
             self._collect(everything=False)
-            counts = self._engine.group_counts(self._next)
+            counts = self._engine.schedule.group_counts(self._next)
             found = dict.fromkeys(self._numbers, (0, 0, 0, 0)) | {name: row.counts for name, row in self._rows.items()}
             if counts is not None:
                 for name, number in self._numbers.items():

@@ -131,16 +131,16 @@ class Turn:
     name for the task. ``charge``: called with on-CPU time in ns that the task has used; None: the policy does not ask
     for it."""
 
-    __slots__ = ("_batches", "charge", "entry")
+    __slots__ = ("_suspension", "charge", "entry")
 
     def __init__(self, place: Place) -> None:
         self.charge: Callable[[int], object] | None = None
-        self._batches = place.batches
-        self.entry = place.batches.entry
+        self._suspension = place.batches.suspension
+        self.entry = self._suspension.entry
 
     def over(self) -> None:
         """The task has ended, or waits for a retry; called from any thread, once."""
-        self._batches.end_away(self.entry)
+        self._suspension.end_away(self.entry)
 
 
 #: Default of the largest number of threads.
@@ -390,7 +390,11 @@ class Places:
         """True if an exception has kept the thread from ``_hand_over``."""
         batches = place.batches
         tag = batches.task
-        return bool(tag) and batches.what == RESUME and (batches.entry in self._held or self._sleeper(tag) is not None)
+        return (
+            bool(tag)
+            and batches.what == RESUME
+            and (batches.suspension.entry in self._held or self._sleeper(tag) is not None)
+        )
 
     def _be_spare(self, me: Seat) -> None:
         """Sleeps until the thread has a place."""
@@ -416,9 +420,9 @@ class Places:
     def hold(self, place: Place) -> Turn:
         """See ``Seat.hold``: the thread of the place has no task in hand afterwards."""
         turn = Turn(place)
-        if place.batches.is_on_strand:
+        if place.batches.suspension.is_on_strand:
             self._held.add(turn.entry)
-        if place.batches.suspender(away=True)() != Code.OK:
+        if place.batches.suspension.suspender(away=True)() != Code.OK:
             raise RuntimeError(ENDED)
         return turn
 
@@ -443,7 +447,7 @@ class Places:
             return
         left, tag, entry = waits
         if not me.is_listed:
-            comes_back = left.batches.returner(entry)
+            comes_back = left.batches.suspension.returner(entry)
             with self._lock:
                 self._suspended[tag] = me
                 if not self._ended:
@@ -463,15 +467,15 @@ class Places:
             raise StoppedError(_STOPPED)
         assert place is not None
         self._work.moved(place)
-        place.batches.resumed()
+        place.batches.suspension.resumed()
         me.waits = None
 
     def _leave(self, me: Seat, place: Place, *, away: bool) -> bool:
         """The task in hand leaves the place, which another thread gets. False: there is no thread for that. Raises
         StoppedError where the workers were told to stop: the thread keeps its place then."""
         batches = place.batches
-        waits = place, batches.task, batches.entry
-        suspends = map(call, (batches.suspender(away=away),))
+        waits = place, batches.task, batches.suspension.entry
+        suspends = map(call, (batches.suspension.suspender(away=away),))
         with self._lock:
             if self._ended or self.stopping:
                 raise StoppedError(_STOPPED)
@@ -503,9 +507,9 @@ class Places:
         """Hands over a suspended task: the task's thread gets the place, and this thread waits for another place. A
         task without a thread is over, and ``serve`` ends it. False: the end came between, the task's thread was told,
         and this thread has the place."""
-        if (entry := place.batches.entry) in self._held:
+        if (entry := place.batches.suspension.entry) in self._held:
             self._held.remove(entry)
-            place.batches.resumed()
+            place.batches.suspension.resumed()
             return True
         tag = place.batches.task
         with self._lock:

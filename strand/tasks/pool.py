@@ -216,6 +216,12 @@ class Pool:
         self.n_workers = engine.n_workers
         self._tasks = engine.tasks
         self._submit = engine.tasks.submit_one
+        #: Lets go of a listed task that has ended: ``run`` need not be called for it.
+        self.give_up = engine.tasks.give_up
+        #: Returns the numbers of listed tasks, by level, that have risen to it, less its own that have risen from it.
+        self.risen = engine.tasks.risen
+        #: For other timeouts of levels, and weights of groups.
+        self.schedule = engine.schedule
         #: The priorities of the engine, by those of tasks that stand in their own; None: they are the same. Under a
         #: policy without priorities all are the usual one.
         self._codes: tuple[int, ...] | defaultdict[int, int] | None = None
@@ -266,14 +272,6 @@ class Pool:
         seat = seat_here()
         return seat is not None and elapsed_ns < _VISIT_NS and seat.may_go_on()
 
-    def retime(self, timeouts_ns: Sequence[int]) -> None:
-        """Gives the levels other timeouts."""
-        self._engine.retime(timeouts_ns)
-
-    def weigh(self, group: int, weight: int) -> None:
-        """Gives a group another weight, in thousandths."""
-        self._engine.weigh(group, weight)
-
     def hold(self) -> Turn:
         """Lets the task go on elsewhere; called by ``Tasks.run``, in its thread. The task's turn lasts until ``over``
         is called. The thread may run other tasks when ``run`` has returned."""
@@ -300,18 +298,10 @@ class Pool:
         if self._has_priorities:
             self._tasks.prioritise(entry, self._code(priority, own))
 
-    def give_up(self, entry: int) -> None:
-        """Lets go of a listed task that has ended: ``run`` need not be called for it."""
-        self._tasks.give_up(entry)
-
     def rose(self, entry: int) -> int | None:
         """The level to which a listed task has risen by its wait; None: it has not, or is not listed any more."""
         level = self._tasks.rose(entry) if self._has_levels else 0
         return level - 1 if level else None
-
-    def risen(self) -> list[int]:
-        """Number of listed tasks, by level, that have risen to it, less its own tasks that have risen from it."""
-        return self._tasks.risen()
 
     def _refuse(self, n: int, done: int = 0) -> int:
         """``done``: how many of n were taken all the same, the first ones."""

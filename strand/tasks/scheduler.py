@@ -34,7 +34,7 @@ from strand.options import ByName, Object, Text, Whole, named_options
 from strand.policies.policy import Fair, Groups, Levels, Policy, level_name, policy_config
 from strand.stats import ActiveStatistics, FairStatistics, GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
-from strand.tasks.core import Core, Ending
+from strand.tasks.core import Core, Ending, Shutdown
 from strand.tasks.groups import IN_NO_GROUP, GroupAccounts
 from strand.tasks.options import Ranks
 from strand.tasks.places import MAX_THREADS, Places, TasksAlone, ThreadCounts
@@ -50,7 +50,7 @@ _MOST_TASKS: Final = 1 << 24
 #: Groups that may live at a time under Fair. Accounts that were never used take addresses alone, too.
 _MOST_GROUPS: Final = 1 << 20
 
-_live: weakref.WeakSet[Core] = weakref.WeakSet()
+_live: weakref.WeakSet[Shutdown] = weakref.WeakSet()
 
 
 class _Keywords(TypedDict, total=False):
@@ -194,10 +194,10 @@ class Scheduler(Tasks, Attachable):
         sampling = _sampling(self, chosen(), policy, allowed) if attachable else None
         core.states.name = name or core.states.name
         told: list[Callable[[], None]] = [partial(say_ended, core.states.name, core.counts.totals)]
-        core.workers = Ending(engine, self._workers, then=partial(_ended, sampling, told))
-        _live.add(core)
+        core.shutdown.workers = Ending(engine, self._workers, then=partial(_ended, sampling, told))
+        _live.add(core.shutdown)
         # All executors of this scheduler hold this set, and nothing of its threads does.
-        weakref.finalize(self._periodics, core.retire).atexit = False
+        weakref.finalize(self._periodics, core.shutdown.retire).atexit = False
         self._workers.start()
         if sampling is not None:
             sampling.start()
@@ -281,7 +281,7 @@ def _sampling(scheduler: Scheduler, chosen: Mapping[str, Any], policy: Policy, a
         allowed=allowed,
         inside=Inside(),
     )
-    engine.show(described(chosen, engine.config, (), (), paced=True, levels=policy.level_names))
+    engine.outside.show(described(chosen, engine.config, (), (), paced=True, levels=policy.level_names))
     return sampling
 
 
@@ -324,13 +324,13 @@ def _no_symbols(strand: int) -> tuple[str, ...]:
 def _groups(engine: Engine, policy: Fair) -> GroupAccounts:
     """Tasks in no group, then the groups that have a weight, then others as they come."""
     groups = Groups(policy, SymbolTable(1), {"*": IN_NO_GROUP})
-    engine.set_groups(len(groups), groups.weights)
+    engine.schedule.set_groups(len(groups), groups.weights)
     return GroupAccounts(engine, groups)
 
 
 def _end_all() -> None:
-    for core in list(_live):
-        core.end_at_exit()
+    for shutdown in list(_live):
+        shutdown.at_exit()
 
 
 atexit.register(_end_all)

@@ -72,6 +72,31 @@ WITHDRAWN: Final = "withdrawn"
 Claim: TypeAlias = tuple[str, Any, BaseException | None]
 
 
+def _end_by(finish: Callable[..., None], task: TaskFuture, claim: Claim) -> bool:
+    """Ends a task that nobody has begun or ended: ``finish`` does it, and is called again where an exception cuts
+    it short. Returns whether nobody had."""
+
+    def act() -> bool:
+        is_mine = task.__dict__.setdefault("_claim", claim) is claim
+        if is_mine:
+            finish(task, *claim)
+        return is_mine
+
+    def mend() -> None:
+        if task.__dict__.get("_claim") is claim:
+            finish(task, *claim)
+
+    return bool(mended(act, mend))
+
+
+def leave_group(task: TaskFuture) -> None:
+    """Takes a task out of its group that ended before it was there, by its deadline or a shutdown: its end looked
+    for the group too early."""
+    group = task._group
+    if group is not None and task.done():
+        group.remove(task, None)
+
+
 class States:
     """Changes of the states of one scheduler's tasks, and the services that their futures call."""
 
@@ -149,13 +174,6 @@ class States:
                 failure = error
         self.end_unbegun(task, "dropped", dropped(task, f"it could not be listed: {failure}", failure))
 
-    def _list_again(self, task: TaskFuture, claim: object) -> None:
-        """Gives up the claim of a task that has not begun, and lists it, perhaps a second time: it runs once."""
-        with self.lock:
-            if task._order is not None and task.__dict__.get("_claim") is claim:
-                self.keys.give(task)
-                del task.__dict__["_claim"]
-
     def enter(self, task: TaskFuture) -> None:
         """Lists a task in its key's order, its strand, or the pool. ``lock`` is held."""
         if task._place != "waiting":
@@ -226,24 +244,7 @@ class States:
 
     def end_unbegun(self, task: TaskFuture, end: str, error: BaseException) -> bool:
         """Ends a task that nobody has begun or ended. Returns whether that was so."""
-        return self._end_by(self._end_and_unlist, task, (end, None, error))
-
-    @staticmethod
-    def _end_by(finish: Callable[..., None], task: TaskFuture, claim: Claim) -> bool:
-        """Ends a task that nobody has begun or ended: ``finish`` does it, and is called again where an exception cuts
-        it short. Returns whether nobody had."""
-
-        def act() -> bool:
-            is_mine = task.__dict__.setdefault("_claim", claim) is claim
-            if is_mine:
-                finish(task, *claim)
-            return is_mine
-
-        def mend() -> None:
-            if task.__dict__.get("_claim") is claim:
-                finish(task, *claim)
-
-        return bool(mended(act, mend))
+        return _end_by(self._end_and_unlist, task, (end, None, error))
 
     def _end_and_unlist(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         """Ends a task before its turn, and lets the pool have its entry back."""
@@ -317,7 +318,10 @@ class States:
                 self.end(task, task._end, task._result, task._exception)
             elif task._begun_ns is None and tag != visit[0]:
                 # The visit had taken the next task of the key, and had not begun it.
-                self._list_again(task, visit)
+                with self.lock:
+                    if task._order is not None and task.__dict__.get("_claim") is visit:
+                        self.keys.give(task)  # perhaps a second time: it runs once
+                        del task.__dict__["_claim"]
             else:
                 self.end(task, "failed", None, error)
 
@@ -349,7 +353,7 @@ class States:
             self.lock.release()
         assert following is not None
         claim = "dropped", None, dropped(following, f"it could not be listed: {failure}", failure)
-        return following if self._end_by(self._conclude, following, claim) else None  # else it ends elsewhere
+        return following if _end_by(self._conclude, following, claim) else None  # else it ends elsewhere
 
     def _conclude(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         """All of an end but the next one of the key, and leaving the table, which is the last step."""
@@ -396,7 +400,7 @@ class States:
         """Ends those that have not begun, as if nobody had submitted them. Returns how many. It can be repeated."""
         n = sum(self.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
         for task in tasks:
-            self.leave_group(task)
+            leave_group(task)
         return n
 
     def is_refused(self, tasks: list[TaskFuture]) -> bool:
@@ -410,14 +414,6 @@ class States:
             next(self.counts.submitted.numbers)
             next(self._ended["cancelled"][tasks[0]._number])
         return False
-
-    @staticmethod
-    def leave_group(task: TaskFuture) -> None:
-        """Takes a task out of its group that ended before it was there, by its deadline or a shutdown: its end looked
-        for the group too early."""
-        group = task._group
-        if group is not None and task.done():
-            group.remove(task, None)
 
     # -- what futures ask for
 

@@ -20,7 +20,7 @@ from strand.options import named_methods, named_options
 from strand.policies.policy import Policy
 from strand.spans import SpanLike, span_ns
 from strand.stats import TaskStatistics
-from strand.tasks.core import Core
+from strand.tasks.core import Core, function_of, latest_begin
 from strand.tasks.ends import DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.options import NativeKeywords, TaskKeywords, TaskOptions, check_wait
@@ -132,7 +132,7 @@ class TaskExecutor(Executor):
         core, options = self._core, self._options
         if core.table.refusal is not None:
             raise StoppedError(core.table.refusal)
-        fn = core.function_of(fn)
+        fn = function_of(fn)
         each = replace(options, delay_ns=0, ranks=core.ranks)
         first_ns = core.now() + (options.delay_ns or period_ns)
         found = Periodic(core.timers, lambda: core.submit(each, fn, args, kwargs), first_ns, period_ns)
@@ -167,16 +167,16 @@ class TaskExecutor(Executor):
         if wait and core.table.submitting.here:
             raise WouldDeadlockError("shutdown: it would wait for the submit_native of this thread that it interrupts")
         reason = "the scheduler was shut down: no task can be submitted"
-        mended(core.begin_shutdown, core.begin_shutdown, reason, list(self._periodics), cancel_futures)
+        mended(core.shutdown.begin, core.shutdown.begin, reason, list(self._periodics), cancel_futures)
         if not wait:
             return
-        while not core.wait_until_over(deadline.slice_ns(_SLICE_NS) / 1e9):
-            alive, workers = len(core.table.alive), core.workers
+        while not core.shutdown.wait(deadline.slice_ns(_SLICE_NS) / 1e9):
+            alive, workers = len(core.table.alive), core.shutdown.workers
             left = alive or (0 if workers is None else workers.left())
             # What is cancelled does not begin behind a call that has ended.
             if left and deadline.has_passed() and (alive or workers is None or not workers.may_begin_others()):
                 raise TimeoutError(f"shutdown: {left:,} tasks have not ended after {timeout} s")
-        core.join_threads()
+        core.shutdown.join_threads()
 
 
 @named_methods
@@ -294,9 +294,9 @@ class Tasks(TaskExecutor):
             table.submitting.threads.append(me)
             if table.refusal is not None:
                 raise StoppedError(table.refusal)
-            if self._core.workers is not None:
-                self._core.workers.expect_native()
-            left = self._core.deadline_of(found, 0)
+            if (workers := self._core.shutdown.workers) is not None:
+                workers.expect_native()
+            left = latest_begin(found, 0)
             within_ns = 0 if left is None else max(left, 1)  # 0 is none; of one that is over 1 ns is left
             return self._core.pool.submit_native(
                 task, items, key=key, priority=number, marks=found.marks, within_ns=within_ns

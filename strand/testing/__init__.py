@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypedDi
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine import ScheduledEngine
+from strand.binding.engine import Publisher, ScheduledEngine
 from strand.binding.gate import Code, publish_error
 from strand.binding.memory import Space
 from strand.brief import brief
@@ -573,7 +573,7 @@ class SeededDispatcher(EngineRun):
     # ---- life
 
     def __enter__(self) -> Self:
-        self._outputs.start(self._engine, allowed=None)
+        self._outputs.start(self._engine.merge, allowed=None)
         return self
 
     def _start(self) -> None:
@@ -634,16 +634,14 @@ class SeededDispatcher(EngineRun):
             self._routing.by_keys(array[self._reader.key])
         if not self._started:
             self._start()
-        held = self._engine.held_participant()
+        held = Publisher(self._engine)
         held.take()
-        participant = held.number
-        assert participant is not None
         try:
-            code = self._engine.publish(participant, array, SLICE)
+            code = held.publish(array, SLICE)
             while code == Code.AGAIN:
                 self._serve()
-                code = self._engine.publish_more(participant, SLICE)
-            rejected = self._engine.rejected(participant) if code != Code.OK else np.empty(0, np.int64)
+                code = held.publish_more(SLICE)
+            rejected = held.rejected() if code != Code.OK else np.empty(0, np.int64)
         finally:
             held.give()
         self._serve()
@@ -667,7 +665,7 @@ class SeededDispatcher(EngineRun):
         """Drains as ``Dispatcher.drain`` does."""
         if self._closed:
             raise self._state.stopped_error()
-        held = self._engine.held_participant()
+        held = Publisher(self._engine)
         held.take()
         try:
             while self._started and (code := self._engine.drain(held.number, SLICE)) != Code.OK:

@@ -144,6 +144,16 @@ def test_what_a_pointer_owns_is_freed_with_it_and_after_every_del_of_its_garbage
     assert lib is not None
 
 
+def test_what_lies_within_another_thing_is_freed_first_however_they_are_let_go_of() -> None:
+    seen: list[str] = []
+    outer = memory.owned(ffi.cast("int *", 8), lambda _: seen.append("outer"))
+    inner = memory.owned(ffi.cast("int *", 16), lambda _: seen.append("inner"), outer)
+    del outer
+    assert seen == []
+    del inner
+    assert seen == ["inner", "outer"]
+
+
 def interrupting() -> Callable[[object], Any]:
     """A selection that does not want one symbol, and is interrupted at the next."""
     calls = iter([np.array([False])])

@@ -100,7 +100,7 @@ class Case:
         assert len(self.sink.ends) == 1
         left = [path.name for path in self.path.parent.iterdir()]
         assert left in ([], ["filed.npy"])
-        if self.dispatcher.outputs.failure is None:
+        if self.dispatcher.outputs.merger.failure is None:
             assert (self.sink.ends, left) == (["closed"], ["filed.npy"])
             assert self.collected == emitted["collected"] == emitted["sunk"] == emitted["filed"]
         if self.sink.ends == ["closed"]:

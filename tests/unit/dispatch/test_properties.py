@@ -243,7 +243,7 @@ def test_a_permit_more_is_seen_although_the_worker_that_is_active_now_is_busy() 
             slow.submit(d, i, symbol=i)
         assert all(begun.wait(60) for begun in slow.begun)
         last = next(i for i in range(3) if d.inspect(i).owner == 2)
-        d._engine.activate(2)
+        d._engine.schedule.activate(2)
         for gate in (gate for i, gate in enumerate(slow.gates) if i != last):
             gate.set()
         wait_until(lambda: sum(d.inspect(i).owner is not None for i in range(3)) == 1)
@@ -252,7 +252,7 @@ def test_a_permit_more_is_seen_although_the_worker_that_is_active_now_is_busy() 
         d.tasks.submit(ran.set)
         wait_until(lambda: sum(worker.parks for worker in d.statistics().workers) > parks)
         assert not ran.is_set()
-        d._engine.activate(3)
+        d._engine.schedule.activate(3)
         assert ran.wait(60)
 
 

@@ -316,7 +316,7 @@ def pending(d: Any) -> Counter[str]:
     """Ticks that wait and are not handled, by level. A visit that is about to let its strand go has handled some."""
     found: Counter[str] = Counter()
     for name in NAMES:
-        k = d._engine.inspect(int(d._routing.by_counts(None)[NAMES.index(name)]))
+        k = d._engine.strands.inspect(int(d._routing.by_counts(None)[NAMES.index(name)]))
         found[PRIORITIES[name]] += k.accepted - k.handled - k.failed - k.lost - sum(k.dropped)
     return found
 

@@ -187,10 +187,10 @@ def test_an_interrupt_while_outputs_are_completed_leaves_a_whole_file_or_none_an
     d.stop(drain=False)
     assert sum(map(len, d.outputs["fifth"])) > 0
     if where is BackgroundWriter:  # a wait for it goes on
-        assert d.outputs.failure is None
+        assert d.outputs.merger.failure is None
         assert len(np.load(tmp_path / "seen.npy")) == 1500
     else:  # a sink's own end was cut short
-        assert d.outputs.failure is not None
+        assert d.outputs.merger.failure is not None
         assert list(tmp_path.iterdir()) == []
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("strand-seen")]
 

@@ -329,11 +329,11 @@ def test_records_that_wait_for_a_timer_of_a_paused_strand_are_not_out() -> None:
         d.pause("A")
         d.publish(ticks[1:])
         wait_until(lambda: d.statistics().handled == 6)
-        wait_until(lambda: d.outputs["seen"].records == 2 and (d.outputs.below or 0) > 1)
-        assert d.outputs.below == 2
+        wait_until(lambda: d.outputs["seen"].records == 2 and (d.outputs.merger.below or 0) > 1)
+        assert d.outputs.merger.below == 2
         d.resume("A")
         d.drain()
-        wait_until(lambda: d.outputs.below == 6)
+        wait_until(lambda: d.outputs.merger.below == 6)
     assert d.outputs["seen"].array()["n"].tolist() == [1, 1, 2, 1, 1, 1, 1]
 
 

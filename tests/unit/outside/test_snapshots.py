@@ -396,7 +396,7 @@ class Shown:
             allowed=sorted(os.sched_getaffinity(0)), inside=Inside(),
         )  # fmt: skip
         text = described(choices("scheduler", "", self.engine, None, {}), config, (), (), paced=True, levels=LEVELS)
-        self.engine.show(text)
+        self.engine.outside.show(text)
         self.view = OutsideView(self.engine.space.fd)
         self.about = Description.of(self.view.description)
         self.seconds = 0
@@ -417,7 +417,7 @@ class Shown:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.engine.hide()
+        self.engine.outside.hide()
 
     def look(self) -> Snapshot:
         return snapshot_of(self.view, self.about, self.begin_ns + self.seconds * 10**9)

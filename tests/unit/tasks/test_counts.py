@@ -353,9 +353,9 @@ def test_the_tasks_of_a_dispatcher_are_counted_without_its_policy() -> None:
     }  # fmt: skip
 
 
-def test_a_group_too_many_is_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strand.binding.engine.Engine.max_groups", 2)
+def test_a_group_too_many_is_no_task() -> None:
     with Scheduler(1, policy=Fair()) as scheduler:
+        scheduler._engine.schedule.max_groups = 2
         first = TaskGroup("a")
         scheduler.options(group=first).submit(int).result()
         with pytest.raises(QueueFull, match="group: 2 groups have tasks"):

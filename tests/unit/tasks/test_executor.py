@@ -14,7 +14,7 @@ from task_pools import Stepped, Threaded, raises
 
 from strand.errors import ConfigurationError, QueueFull, StoppedError, WouldDeadlockError
 from strand.tasks import RetryPolicy
-from strand.tasks.core import Core
+from strand.tasks.core import Shutdown
 from strand.tasks.timers import Deadlines, Timer, Timers
 from strand.testing import Clock
 from strand.threads import Bell
@@ -146,13 +146,13 @@ def test_a_shutdown_that_takes_too_long_raises_and_can_be_called_again() -> None
 
 
 def test_the_time_limit_of_a_shutdown_is_for_its_tasks_and_not_for_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    end = Core._end_threads
+    end = Shutdown._end_threads
 
-    def end_late(core: Core) -> None:
+    def end_late(shutdown: Shutdown) -> None:
         time.sleep(0.2)
-        end(core)
+        end(shutdown)
 
-    monkeypatch.setattr(Core, "_end_threads", end_late)
+    monkeypatch.setattr(Shutdown, "_end_threads", end_late)
     here = Stepped()
     future = here.tasks.submit(int)
     here.pool.run_all()

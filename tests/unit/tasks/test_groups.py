@@ -350,9 +350,9 @@ def test_a_task_that_was_cancelled_gives_its_entry_back_at_once() -> None:
         gate.set()
 
 
-def test_too_many_groups_at_a_time_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strand.binding.engine.Engine.max_groups", 3)
+def test_too_many_groups_at_a_time_are_refused() -> None:
     with Scheduler(1, policy=Fair()) as scheduler:
+        scheduler._engine.schedule.max_groups = 3
         kept = [TaskGroup() for _ in range(2)]
         for group in kept:
             scheduler.options(group=group).submit(int).result()

@@ -25,7 +25,7 @@ from strand import Aging, Dispatcher, Fair, Fifo, Levels, NativeTask, Scheduler,
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.gate import Code
-from strand.binding.tasks import PyBatches
+from strand.binding.tasks import Suspension
 from strand.dispatch import guarding
 from strand.dispatch.guard import Reading
 from strand.errors import ConfigurationError, QueueFull, StoppedError, WouldDeadlockError
@@ -571,7 +571,7 @@ def test_a_task_that_the_engine_does_not_take_back_keeps_its_place_and_the_spare
     engine = Engine(_config(1, Levels()))
     engine.set_handlers([RunByPython()], [()])
     workers = Places(engine, TasksAlone(run), 3)
-    monkeypatch.setattr(PyBatches, "suspender", lambda *_, away: lambda: int(Code.STOPPED))
+    monkeypatch.setattr(Suspension, "suspender", lambda *_, away: lambda: int(Code.STOPPED))
     workers.start()
     pool = Pool(engine, Levels())
     pool.submit_many([1, 2], 3)

@@ -25,7 +25,7 @@ from strand.handlers.context import Context, Emit, Timer
 from strand.handlers.feed_trades import ContractMemory, trades_of
 from strand.handlers.host import Host, Site
 from strand.handlers.options import Option, Origin
-from strand.handlers.state import Parameters, padded
+from strand.handlers.state import Parameters
 from strand.symbols import SymbolTable
 
 if TYPE_CHECKING:
@@ -285,7 +285,8 @@ class SingleHandler(Handler):
 
     ``outputs``: dtypes of the records it emits, by name, in the order of its numbers. ``params``: the parameters that
     a symbol has, None where it has none. ``trades``: the source of the trades that it is called with, instead of ticks
-    or beside them; None: it is called with ticks alone.
+    or beside them; None: it is called with ticks alone. ``on_wake``, ``on_finish``: functions of a user's for timers
+    and the end of a run.
     """
 
     is_native: ClassVar[bool] = True
@@ -298,18 +299,20 @@ class SingleHandler(Handler):
     params: Parameters | None = None
     trades: TradeSource | None = None
     shape: Shape = Shape()
+    on_wake: Callable[..., None] | None = None
+    on_finish: Callable[..., None] | None = None
 
     @property
-    @abstractmethod
-    def timers(self) -> bool: ...
+    def timers(self) -> bool:
+        return self.on_wake is not None
 
     @property
-    @abstractmethod
-    def ends(self) -> bool: ...
+    def ends(self) -> bool:
+        return self.on_finish is not None
 
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
-        return ()
+        return tuple(each for each in (self.on_wake, self.on_finish) if each is not None)
 
     @property
     def needs_ticks(self) -> bool:
@@ -352,39 +355,8 @@ class SingleHandler(Handler):
             return super().known(info)
         return replace(self, trades=trades_of(info), size_unit=info.size_unit)
 
-    def bind(self, context: BindContext) -> BoundHandler:
-        return self.bind_row(context, padded(self.state, context.row_stride))
-
-    @abstractmethod
-    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundHandler:
-        """Binds as ``bind``, for rows of a dtype."""
-
-    def reason_of(self, message: str) -> str:
-        """Reason for a failure, by the failure's message."""
-        return message
-
     def failed_set(self, symbol: str, row: npt.NDArray[Any], cause: BaseException | None) -> FailedSet | None:
         return self.shape.failed_set(self, symbol, row, cause)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class FunctionHandler(SingleHandler):
-    """A handler of functions of a user's: one for ticks, and those for timers and the end of a run."""
-
-    on_wake: Callable[..., None] | None = None
-    on_finish: Callable[..., None] | None = None
-
-    @property
-    def timers(self) -> bool:
-        return self.on_wake is not None
-
-    @property
-    def ends(self) -> bool:
-        return self.on_finish is not None
-
-    @property
-    def written(self) -> tuple[Callable[..., Any], ...]:
-        return tuple(each for each in (self.on_wake, self.on_finish) if each is not None)
 
 
 # ---- handlers that are bound to one table of symbols, by a dispatcher or a plain loop
@@ -397,7 +369,8 @@ class BindContext:
 
     ``makers``: makers of trades for handlers that ask for trades. ``shared``: the rows that symbols share.
     ``contracts``: the contracts of handlers that make notionals. ``tapes``: the books of handlers that take quotes.
-    ``of_chain``: the books of orders that the parts of a chain read together.
+    ``of_chain``: the books of orders that the parts of a chain read together. ``row``: the whole row of a chain, which
+    compiled parts see.
     """
 
     table: SymbolTable
@@ -410,6 +383,7 @@ class BindContext:
     contracts: list[ContractMemory] = field(default_factory=list)
     tapes: list[TapeMemory] = field(default_factory=list)
     of_chain: Tapes | None = None
+    row: np.dtype[Any] | None = None
 
     @property
     def orders(self) -> Tapes:

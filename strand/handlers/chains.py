@@ -154,8 +154,8 @@ class ChainHandler(Handler):
         memory: object | None = None
         path: tuple[str, ...] = ()
         for index, (called, part) in enumerate(parts):
-            row = self._seen_by(index, context.row_stride) if part.is_compiled else part.state
-            bound = part.bind_row(context, row)
+            seen = self._seen_by(index, context.row_stride) if part.is_compiled else None
+            bound = part.bind(replace(context, row=seen))
             assert isinstance(bound, BoundNative)
             # A part that sees the chain's row finds its own row in it; other parts are given theirs.
             offset = 0 if part.is_compiled else _offset(self.state, called)

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import numpy as np
-
 from strand.binding.books import TapeMemory, Tapes, with_contracts
 from strand.binding.native import (
     HANDLER_LAYOUT,
@@ -160,7 +158,7 @@ class NativeHandler(SingleHandler):
             return super(NativeHandler, said).known(info)
         return replace(self.for_feed(info), origin=self.origin, size_unit=info.size_unit)
 
-    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:  # noqa: ARG002 - its code knows its row
+    def bind(self, context: BindContext) -> BoundNative:
         if not isinstance(self.function, NativeFunction):
             memory = self.function(context.orders)
             if isinstance(memory, TapeMemory):

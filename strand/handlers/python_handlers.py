@@ -14,7 +14,7 @@ import numpy.typing as npt
 from strand.binding.books import TradeMaker
 from strand.errors import ConfigurationError
 from strand.fixed import dataclass
-from strand.handlers.base import BindContext, BoundPython, FunctionHandler, SingleHandler, TickByTick
+from strand.handlers.base import BindContext, BoundPython, SingleHandler, TickByTick
 from strand.handlers.compiled.called_again import FailedCall, trade_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions, Timer
 from strand.handlers.feed_trades import On, source_for
@@ -55,7 +55,7 @@ OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], N
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PythonHandler(FunctionHandler):
+class PythonHandler(SingleHandler):
     """A handler of functions that Python calls: ``on_ticks`` with a batch of ticks or trades, the others at timers and
     at the end of a run."""
 
@@ -98,7 +98,7 @@ class PythonHandler(FunctionHandler):
         except FailedOnTick as failed:
             raise (failed.__cause__ or failed) from None
 
-    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
+    def bind(self, context: BindContext) -> BoundPython:
         return _bound(self, context, context.maker_for(self.trades), None)
 
     def functions_of(self, context: Context) -> SymbolFunctions:
@@ -322,7 +322,7 @@ class ObjectHandler(SingleHandler):
     def written(self) -> tuple[Callable[..., Any], ...]:
         return self.calls or (self.factory,)
 
-    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
+    def bind(self, context: BindContext) -> BoundPython:
         check_states(self.name, self.needs_states, {})
         maker = context.maker_for(self.trades)
         takes_turns = self.shape.in_turn and not self.timers

@@ -18,7 +18,7 @@ import numpy as np
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.fixed import dataclass
-from strand.handlers.base import BindContext, BoundNative, FunctionHandler
+from strand.handlers.base import BindContext, BoundNative, SingleHandler
 from strand.handlers.compiled.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs, PlainRow, trade_of
 from strand.handlers.context import Context, as_ticks
 from strand.handlers.feed_trades import On, source_for
@@ -29,6 +29,7 @@ from strand.handlers.state import (
     check_runs,
     name_of,
     output_dtypes,
+    padded,
     row_dtype,
     totals_in,
 )
@@ -200,7 +201,7 @@ FURTHER = ("params", "emit", "ctx")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class CompiledHandler(FunctionHandler):
+class CompiledHandler(SingleHandler):
     """A handler of functions in Python that numba compiles when a dispatcher is made: ``on_tick``, which is called with
     ticks or trades, and those for timers and the end of a run. ``cache``: their code is kept on disk."""
 
@@ -231,7 +232,8 @@ class CompiledHandler(FunctionHandler):
             self._compiled[signature] = _compile_all(self, record, key, row)
         return self._compiled[signature]
 
-    def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:
+    def bind(self, context: BindContext) -> BoundNative:
+        row = padded(self.state, context.row_stride) if context.row is None else context.row
         params = self.shape.records(self, context.table)
         memory, maker = self.shape.memory_in(self, context), context.maker_for(self.trades)
         function = self.compile(context.record if maker is None else TRADE, context.key, row)
@@ -261,13 +263,6 @@ class CompiledHandler(FunctionHandler):
         names = arguments_of(self.on_tick)[2:]
         tick = next(as_ticks(given)) if given.dtype == TICK else PlainFields(given[0])
         _plain(self.on_tick)(PlainFields(call.row[0]), tick, *(further[name] for name in names))
-
-    def reason_of(self, message: str) -> str:
-        # Its own message, or else that it raised: machine code keeps no exceptions.
-        if message and not re.fullmatch(r"its (timer|end) at \d+ ns", message):
-            return message
-        raised = "it raised an exception, which machine code does not keep"
-        return f"{message}: {raised}" if message else raised
 
 
 class _Plain:

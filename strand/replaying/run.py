@@ -172,13 +172,6 @@ class Run:
         looks = self._learns or self._pacer or any(stop.sees_ticks for stop in self._all_stops)
         return source.feeds and self._inside.takes_feeder and not looks
 
-    def _may_feed_until(self, source: Source) -> int | None:
-        """The time up to which a feeder may take ticks in blocks, which bring no new names; None: it may not."""
-        if self._pacer or not source.goes_in_blocks or not self._inside.takes_feeder or self._tick_feeds is not None:
-            return None
-        times = [stop.idle_until_ns for stop in self._all_stops]
-        return None if None in times else min((time for time in times if time is not None), default=MAXIMUM)
-
     def publish(self, source: Source, progress: Callable[[int], None] | None) -> None:
         """Publishes ticks up to the run's end, and has all of them handled.
 
@@ -308,10 +301,14 @@ class Run:
         return self.published.feeder
 
     def _feed_blocks(self, source: Source, passed: int, progress: Callable[[int], None] | None) -> bool:
-        """Publishes what goes in blocks behind a batch of so many ticks. Returns True if the run ends there."""
-        until_ns = self._may_feed_until(source)
-        if until_ns is None:
+        """Publishes what goes in blocks, which bring no new names, behind a batch of so many ticks. Returns True if the
+        run ends there."""
+        if self._pacer or not source.goes_in_blocks or not self._inside.takes_feeder or self._tick_feeds is not None:
             return False
+        times = [stop.idle_until_ns for stop in self._all_stops]
+        if None in times:
+            return False
+        until_ns = min((time for time in times if time is not None), default=MAXIMUM)
         feeder = self.published.feeder
         if feeder is None:
             feeder, passed = self._feeder(), 0

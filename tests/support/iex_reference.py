@@ -211,7 +211,7 @@ def every_type(letters: Iterable[str] = BODIES) -> list[bytes]:
 
 
 #: The types of each protocol.
-TYPES = {TOPS: "SDHIOPQTXBA", DEEP: "SDHIOPE85TXBA", DEEP_PLUS: "SDHIOPEaMRLTBC"}
+TYPES = {TOPS_1_5: "SDHOPQTB", TOPS: "SDHIOPQTXBA", DEEP: "SDHIOPE85TXBA", DEEP_PLUS: "SDHIOPEaMRLTBC"}
 
 
 def packets(bodies: Sequence[bytes], size: int = 3, *, first: int = 1, **options: Any) -> list[tuple[int, bytes]]:

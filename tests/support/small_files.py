@@ -349,6 +349,7 @@ FILES = [
     *(
         SmallFile(f"iex {name}", "iex", _bytes(f"20200130.{name}", lambda p=protocol, w=writer: iex(p, w)))
         for name, protocol, writer in (
+            ("tops1.5", iex_reference.TOPS_1_5, pcap_reference.pcapng),
             ("tops", iex_reference.TOPS, pcap_reference.pcap),
             ("deep", iex_reference.DEEP, pcap_reference.pcapng),
             ("deep+", iex_reference.DEEP_PLUS, pcap_reference.pcap),

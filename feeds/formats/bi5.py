@@ -167,7 +167,7 @@ class DukascopyFeed(BaseFeed):
         size_unit = "1" if options["size_unit"] is None else options["size_unit"]
         reading = said.reading(options["price_unit"], size_unit, own_size_power=_VOLUME_POWER, time_unit="ns")
         self._size_power = reading.size_power
-        for name in self._symbols:
+        for name in filter(self._select.keeps, self._symbols):
             power = price_power(name) if reading.price_power is None else reading.price_power
             if power is None:
                 raise ConfigurationError(
@@ -221,7 +221,7 @@ class DukascopyFeed(BaseFeed):
 
     def _ticks_of(self, symbol: str) -> Generator[TickBatch, None, None]:
         key, latest = self._symbols.index(symbol), 0
-        hours = [hour for hour in self._hours if hour.symbol == symbol and self._is_wanted(hour)]
+        hours = [hour for hour in self._hours if hour.symbol == symbol and self._is_wanted(hour.begin)]
         # A thread unpacks the next records meanwhile, which takes longer than making ticks of them.
         made = self._records(hours)
         ahead = PrefetchedBatches(made, f"strand read {symbol}") if may_prefetch() else made
@@ -276,12 +276,13 @@ class DukascopyFeed(BaseFeed):
                 made.note(wrong, column, f"{array[int(np.argmax(wrong))]} {why}")
         return made
 
-    def _is_wanted(self, hour: _Hour) -> bool:
+    def _is_wanted(self, begin: int) -> bool:
         start, end = self._select.start_ns, self._select.end_ns
-        return (start is None or hour.begin + _HOUR_NS > start) and (end is None or hour.begin < end)
+        return (start is None or begin + _HOUR_NS > start) and (end is None or begin < end)
 
     def _gaps(self) -> tuple[Counter[str], dict[str, str]]:
-        """Counts of the hours without a file, and the first one. Raises ConfigurationError where one has two files."""
+        """Counts of the selected hours without a file, and the first one. Raises ConfigurationError where one has two
+        files."""
         counts, examples = Counter[str](), dict[str, str]()
         for name in self._symbols:
             before: _Hour | None = None
@@ -291,7 +292,8 @@ class DukascopyFeed(BaseFeed):
                         "paths",
                         f"name one of {before.path} and {hour.path}: both are {name} of {_text(hour.begin)}",
                     )
-                for begin in range(hour.begin if before is None else before.begin + _HOUR_NS, hour.begin, _HOUR_NS):
+                gap = range(hour.begin if before is None else before.begin + _HOUR_NS, hour.begin, _HOUR_NS)
+                for begin in filter(self._is_wanted, gap if self._select.keeps(name) else ()):
                     kind = "weekend_hours_missing" if _is_weekend(begin) else "hours_missing"
                     counts[kind] += 1
                     examples.setdefault(kind, f"{name} {_text(begin)}")

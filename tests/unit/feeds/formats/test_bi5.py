@@ -7,6 +7,7 @@ import lzma
 import random
 import struct
 from pathlib import Path
+from typing import Any
 
 import bi5_reference as ref
 import itch_reference as itch
@@ -103,6 +104,16 @@ def test_prices_of_an_unknown_instrument_need_their_worth(tmp_path: Path) -> Non
     assert feeds.open(path, price_unit="0.01").to_numpy()["price"].tolist() == [123_450_000_000]
 
 
+def test_only_instruments_that_are_selected_need_their_worth(tmp_path: Path) -> None:
+    for symbol in ("EURUSD", "ZZZQQQ"):
+        ref.write(tmp_path, symbol, HOUR, ref.packed(ref.some(1, 10)))
+    with feeds.open(tmp_path, symbols=["EURUSD"]) as feed:
+        assert feed.info.price_unit == 1e-5
+        assert len(feed.to_numpy()) == 10
+    with pytest.raises(ConfigurationError, match="prices of ZZZQQQ"):
+        feeds.open(tmp_path, symbols=["*"])
+
+
 def test_a_file_outside_of_its_folders_needs_symbol_and_date(tmp_path: Path) -> None:
     path = tmp_path / "EURUSD-10h_ticks.bi5"
     path.write_bytes(ref.packed(ref.some(3)))
@@ -189,6 +200,17 @@ def test_hours_without_a_file_are_counted_and_a_run_warns_of_them(tmp_path: Path
     assert (counts["hours_missing"], counts["weekend_hours_missing"]) == (2, 49)
     (warning,) = result.warnings
     assert (warning.kind, warning.count, warning.example) == ("missing hours", 2, "EURUSD 2019-02-10 22h UTC")
+
+
+def test_hours_without_a_file_outside_of_a_selection_are_not_warned_of(tmp_path: Path) -> None:
+    for at in (0, 1, 4):
+        ref.write(tmp_path, "EURUSD", HOUR + dt.timedelta(hours=at), ref.packed(ref.some(at, 10)))
+    for at in (0, 9):
+        ref.write(tmp_path, "USDJPY", HOUR + dt.timedelta(hours=at), ref.packed(ref.some(at, 10)))
+    chosen: dict[str, Any] = {"symbols": ["EURUSD"], "start": "2019-02-04T10:00Z"}
+    assert strand.replay(tmp_path, "count", **chosen, end="2019-02-04T12:00Z", strict=True).warnings == ()
+    (warning,) = strand.replay(tmp_path, "count", **chosen, end="2019-02-04T12:01Z").warnings
+    assert (warning.kind, warning.count, warning.example) == ("missing hours", 1, "EURUSD 2019-02-04 12h UTC")
 
 
 def test_an_hour_that_is_named_twice_is_an_error(tmp_path: Path) -> None:

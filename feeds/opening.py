@@ -544,9 +544,10 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
         if path.suffix in endings and not is_beside_ticks(path.name):
             raise type(fault)(f"name the files to read, or move this one out of the folder: {fault}", path=folder)
     if not found:
-        inner = sorted(each.name for each in folder.iterdir() if each.is_dir())
+        folders = [each for each in folder.iterdir() if each.is_dir()]
+        inner = sorted(each.name for each in folders)
         also = f"; it holds folders: name one of {listed(inner)}" if inner else ""
-        if (folder / ".d").is_file() or any(map(_KDB_PARTITION.fullmatch, inner)):
+        if any(map(_KDB_PARTITION.fullmatch, inner)) or any((each / ".d").is_file() for each in (folder, *folders)):
             also = f"; it looks like a table or a database of kdb+: {KDB}"
         kind: type[FeedError] = UnknownFormatError
         if others and not also:

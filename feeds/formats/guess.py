@@ -20,10 +20,15 @@ _SAY_MESSAGES: Final = (
     "give a profile that says which messages to read (profile=, --profile), as docs/feeds/json.md describes"
 )
 
+_HDF5: Final = b"\x89HDF\r\n\x1a\n"
+#: Where HDF5 begins: a user's block may stand before it, as in the .mat files of MATLAB 7.3 (HDF Group, "HDF5 File
+#: Format Specification", II.A).
+_HDF5_PLACES: Final = (0, 512, 1024, 2048)
+_HDF5_SAID: Final = "looks like HDF5: write Parquet of it (pandas: read_hdf, or h5py and DataFrame, then to_parquet)"
+
 _MAGICS: Final = (
     (b"\0\5T", "looks like ITCH 4.1 or 4.0, but only ITCH 5.0 can be read: get that day's 5.0 file"),
     (b"8=FIX", "looks like FIX messages, which are not read: write CSV of them and give a profile"),
-    (b"\x89HDF\r\n\x1a\n", "looks like HDF5: write Parquet of it (pandas: read_hdf, then to_parquet)"),
     (b"\xfe\x20", f"looks like a column of kdb+: {KDB}"),
     (b"\xfd\x20", f"looks like a column of kdb+: {KDB}"),
     (b"\xff\x01", f"looks like an object of kdb+: {KDB}"),
@@ -92,6 +97,7 @@ def guess(head: bytes, names: Iterable[str] = ()) -> str | None:
     that of the file in it."""
     names = tuple(names)
     said = [said for magic, said in _MAGICS if head.startswith(magic)]
+    said += [_HDF5_SAID for place in _HDF5_PLACES if head.startswith(_HDF5, place)]
     said += [said for name, said in _NAMES if any(map(name.fullmatch, names))]
     if said:
         return said[0]

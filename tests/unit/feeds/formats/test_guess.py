@@ -63,6 +63,8 @@ def test_open_interest_of_lean_is_refused_by_name(tmp_path: Path) -> None:
         (b"8=FIX.4.2\x019=70\x01", "looks like FIX"),
         (b"<!DOCTYPE html>\n<html>", "looks like a web page"),
         (b"\x89HDF\r\n\x1a\n\0", "looks like HDF5"),
+        (b"MATLAB 7.3 MAT-file, Platform: GLNXA64, HDF5".ljust(512, b"\0") + b"\x89HDF\r\n\x1a\n", "looks like HDF5"),
+        (bytes(2048) + b"\x89HDF\r\n\x1a\n", "looks like HDF5"),
         (b"\x80\x04\x95\x10", "looks like a pickle"),
         (b"Dear Sir\n", None),
     ],

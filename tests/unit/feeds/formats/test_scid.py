@@ -150,7 +150,7 @@ def test_tables_of_kdb_are_refused_with_the_way_over(tmp_path: Path, magic: byte
     table.mkdir(parents=True)
     (table / "price").write_bytes(magic + bytes(20))
     (table / ".d").write_bytes(b"\xff\x01\x0b\0")
-    for path in (table / "price", table, tmp_path / "db"):
+    for path in (table / "price", table, table.parent, tmp_path / "db"):
         with pytest.raises(UnknownFormatError, match=r"kdb\+: write the table as CSV in q .* or as Parquet by PyKX"):
             feeds.open(path)
 

@@ -48,7 +48,7 @@ from strand.feeds.io.streams import ZIP_MAGICS, open_stream
 from strand.feeds.merge.days import DatedFeed, check_new_day, zone_of, zone_of_days
 from strand.feeds.merge.options import ON_DISORDER, Merging
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
-from strand.feeds.times import NEW_YORK, Moment, as_date, date_in_name, day_of_ns
+from strand.feeds.times import MISREAD_NS, NEW_YORK, Moment, as_date, check_unit, date_in_name, day_of_ns
 from strand.options import File, Flag, Text, Whole, check_apart, named_options, options_in, options_of, refuse_unknown
 from strand.validate import did_you_mean
 from strand.zones import checked_zone
@@ -271,9 +271,6 @@ _OWN: Final = {*_APART, *FeedOptions.__annotations__} - {"date", *ReaderOptions.
 #: Readers whose ticks may say that a day ends.
 _WITH_DAYS: Final = frozenset(("npy", "parquet", "csv", "itch", "recording", "pcap", "dbn"))
 _COMMENT: Final = re.compile(r"(?:^|\s)#")
-# Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
-_MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
-_OUR_DAYS: Final = 1990
 _HEAD_BYTES: Final = 1 << 15
 #: A folder of a partition of kdb+: a day or a month.
 _KDB_PARTITION: Final = re.compile(r"\d{4}\.\d\d(?:\.\d\d)?")
@@ -373,8 +370,11 @@ def _opened(
         if day is None and of_day:
             day = _first_day(reader, path, taken, shown_zone)
         start_ns, end_ns = (None if moment is None else moment.ns(day, day_of, shown_zone) for moment in moments)
-        if day is not None:
-            _check_unit(day, start=start_ns, end=end_ns)
+        for name, ns in (("start", start_ns), ("end", end_ns)):
+            if ns is None or not MISREAD_NS[0] <= ns < MISREAD_NS[1]:
+                continue
+            if (of := day or _first_day(reader, path, taken, shown_zone)) is not None:
+                check_unit(name, ns, of)
         select = Selection(wanted, start_ns, end_ns)
         if not select:
             feed: BaseFeed = reader(path, **taken)
@@ -682,17 +682,6 @@ def _first_day(reader: Any, path: Any, options: Mapping[str, Any], zone: str) ->
             return None
         first = next((batch for batch in feed.batches() if len(batch)), None)
         return None if first is None else day_of_ns(int(first["ts_recv"][0]), zone)
-
-
-def _check_unit(day: dt.date, **moments: int | None) -> None:
-    """Seconds since the epoch taken for ns would keep every tick of a day of ours, or none."""
-    for name, ns in moments.items():
-        if day.year >= _OUR_DAYS and ns is not None and ns in _MISREAD_NS:
-            raise ConfigurationError(
-                name,
-                f"{ns} ns since the epoch is early in 1970, but the file is of {day}: was the time in seconds "
-                "or ms? give ns",
-            )
 
 
 def _check_options(used: set[Format], options: set[str]) -> None:

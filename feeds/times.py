@@ -16,6 +16,9 @@ from strand.zones import zone_named
 
 NEW_YORK: Final = "America/New_York"
 
+#: Bounds of times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
+MISREAD_NS: Final = (1_000_000, 3_000_000_000_000_000)
+_OUR_DAYS: Final = 1990
 # Ticks hold ns since 1970 in 63 bits, which end in April 2262.
 _LAST_YEAR: Final = 2261
 # An eight-digit run is a year first (20190130) or last (01302019): no month and day read as a year from 1990 on.
@@ -73,6 +76,25 @@ def as_date(value: dt.date | str) -> dt.date:
 
 def _beyond(date: dt.date) -> ConfigurationError:
     return ConfigurationError("date", f"{date} is not from 1970 to {_LAST_YEAR}, the years that ticks can express")
+
+
+def check_unit(name: str, ns: int, day: dt.date) -> None:
+    """Refuses a time of our days in s, ms or us that was given as ns.
+
+    Args:
+        name: The option or column that has the time.
+        ns: The time, as it was given.
+        day: A day of the ticks.
+
+    Raises:
+        ConfigurationError: If the time is early in 1970, and the day is not.
+    """
+    if day.year >= _OUR_DAYS and MISREAD_NS[0] <= ns < MISREAD_NS[1]:
+        raise ConfigurationError(
+            name,
+            f"{ns} ns since the epoch is early in 1970, but the ticks are of {day}: was the time in s, ms or us? "
+            "give ns",
+        )
 
 
 def day_of_ns(time: int, zone: str = NEW_YORK) -> dt.date:

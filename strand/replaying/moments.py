@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.feeds.times import MISREAD_NS, check_unit, day_of_ns
 from strand.handlers.builtin.tape import TOP, Tape
 from strand.handlers.feed_trades import Contracts, Fills
 from strand.lazy import imported
@@ -173,7 +174,8 @@ def asof(
     strict = one_of("at", at, ("before", "at-or-before")) == 0
     own = _table("events", events)
     times, names = _times("events", own, time, zone), _texts("events", own, symbol)
-    run = _Run(source, names, times, {"row": _AS_OF_ROW, "strict": strict, "book": book, "fills": fills}, dict(options))
+    given = {"row": _AS_OF_ROW, "strict": strict, "book": book, "fills": fills}
+    run = _Run(source, names, [(path("events", time), times)], given, dict(options))
     states = run.states
     found = np.zeros(len(times), _AS_OF)
     for name, _ in TOP:
@@ -239,7 +241,8 @@ def between(
     signs = None if side is None else _signs(own, side)
     prices = None if price is None else _numbers(own, price)
     given = {"row": _BETWEEN_ROW, "strict": True, "mid": mid, "book": book, "fills": fills}
-    run = _Run(source, np.concatenate([names, names]), np.concatenate([since, until]), given, dict(options))
+    moments = [(path("orders", starts), since), (path("orders", ends), until)]
+    run = _Run(source, names, moments, given, dict(options))
     first, last = run.states[: len(own)], run.states[len(own) :]
     found = np.zeros(len(own), _BETWEEN if signs is None else _SLIPPAGE)
     for name in ("trades", "volume"):
@@ -272,7 +275,7 @@ class _Run:
 
     Attributes:
         states: The state at each moment, in their order.
-        missing: The symbols that the source does not have, with the number of their moments.
+        missing: The symbols that the source does not have, with the number of their rows.
         size_unit: The worth of a size of 1.
         warnings: Those of the run.
     """
@@ -281,14 +284,17 @@ class _Run:
         self,
         source: Any,
         names: npt.NDArray[Any],
-        times: npt.NDArray[np.int64],
+        moments: Sequence[tuple[str, npt.NDArray[np.int64]]],
         given: dict[str, Any],
         options: dict[str, Any],
     ) -> None:
+        """``names``: the symbol of each row. ``moments``: columns of times by their names."""
         for name in ("symbols", "out", "snapshot", "watch", "per_day", "load", "save"):
             if options.get(name):
                 raise ConfigurationError(name, "is no option of a join with one's own rows: leave it out")
         known, lists = np.unique(names, return_inverse=True)
+        counts = np.bincount(lists, minlength=len(known)).tolist()
+        times, lists = np.concatenate([column for _, column in moments]), np.tile(lists, len(moments))
         order = np.lexsort((times, lists))
         sorted_times = np.ascontiguousarray(times[order])
         bounds = np.searchsorted(lists[order], np.arange(len(known) + 1)).astype(np.uint64)
@@ -317,8 +323,16 @@ class _Run:
                 there = set(result.symbols) & set(known.tolist())
                 self.size_unit = result.rows.size_unit
                 self.warnings = tuple(one for one in result.warnings if one.kind != "unused contracts")
-        counts = np.diff(bounds.astype(np.int64)).tolist()
+                _check_units(moments, int(result.rows.array["now"].max(initial=0)))
         self.missing = {name: n for name, n in zip(known.tolist(), counts, strict=True) if name not in there}
+
+
+def _check_units(moments: Sequence[tuple[str, npt.NDArray[np.int64]]], latest: int) -> None:
+    """Refuses times of our days that were given in another unit than ns. ``latest``: the time of a tick."""
+    for name, times in moments:
+        wrong = np.flatnonzero((times >= MISREAD_NS[0]) & (times < MISREAD_NS[1]))
+        for row in wrong[:1].tolist():
+            check_unit(name, int(times[row]), day_of_ns(latest, "UTC"))
 
 
 def _replayed(

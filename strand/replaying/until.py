@@ -13,7 +13,7 @@ import numpy as np
 from strand.dispatch.base import RunBase, interior
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
-from strand.feeds.times import NEW_YORK, Moment, as_date, day_of_ns
+from strand.feeds.times import NEW_YORK, Moment, as_date, check_unit, day_of_ns
 from strand.handlers.compiled.called_again import codes_of
 from strand.replaying.failed import Rereading
 from strand.replaying.stops import Stop
@@ -156,7 +156,10 @@ class Until(Stop):
         day = as_date(info.date) if info.date is not None else None
         if day is None and not info.undated and len(first):
             day = day_of_ns(int(first["ts_recv"][0]), info.zone or NEW_YORK)
-        return np.int64(moment.ns(day, info.path, info.zone))
+        ns = moment.ns(day, info.path, info.zone)
+        if day is not None:
+            check_unit("until", ns, day)
+        return np.int64(ns)
 
 
 class Prompt:

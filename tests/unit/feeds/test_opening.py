@@ -389,6 +389,16 @@ def test_seconds_in_the_place_of_ns_are_refused(tmp_path: Path, option: str, mom
     feeds.open(undated, **{option: moment}).close()
 
 
+@pytest.mark.parametrize("option", ["start", "end", "until"])
+def test_seconds_in_the_place_of_ns_are_refused_where_the_ticks_alone_have_a_date(tmp_path: Path, option: str) -> None:
+    write_npy(tmp_path / "a.npz", some_ticks(10), ["A", "B"])
+    for source in (tmp_path / "a.npz", some_ticks(10)):
+        for moment in (1_580_394_600, 1_580_394_600_000, 1_580_394_600_000_000):
+            with pytest.raises(ConfigurationError, match=rf"{option}: {moment} ns since .* are of 2020-01-30"):
+                strand.replay(source, "count", **{option: moment})
+    assert strand.replay(tmp_path / "a.npz", "count", until=1, allow_empty=True).ticks == 0
+
+
 def test_a_date_given_with_a_time_of_day_serves_files_that_have_none(tmp_path: Path) -> None:
     ticks = ticks_of(feeds.open(itch_seconds(tmp_path / "20200130.itch")))
     write_npy(tmp_path / "a.npz", ticks, [])

@@ -291,6 +291,25 @@ def test_a_wrong_table_of_orders_is_named(changed: Any, options: Any, said: str)
         between(quotes(("A", 5, 1.0, 2.0)), orders, **options, **RUN)
 
 
+@pytest.mark.parametrize("unit", [10**9, 10**6, 10**3])
+def test_present_day_times_in_another_unit_than_ns_are_refused(unit: int) -> None:
+    now = 1_767_623_400 * SECOND
+    feed = quotes(("A", now, 1.0, 2.0), ("B", now + 1, 3.0, 4.0))
+    with pytest.raises(ConfigurationError, match=rf"events\.when: {now // unit} ns since .* are of 2026-01-05"):
+        asof(feed, {"symbol": ["B"], "when": [now // unit]}, time="when", **RUN)
+    orders = {"symbol": ["A"], "start": [0], "end": [(now + SECOND) // unit]}
+    with pytest.raises(ConfigurationError, match=rf"orders\.end: {(now + SECOND) // unit} ns since"):
+        between(feed, orders, **RUN)
+    # The beginning of all times, and ticks that are themselves of 1970.
+    assert len(between(feed, {"symbol": ["A"], "start": [0], "end": [now]}, **RUN)) == 1
+    assert len(asof(quotes(("A", 5, 1.0, 2.0)), {"symbol": ["A"], "time": [now // unit]}, **RUN)) == 1
+
+
+def test_missing_symbols_are_told_with_the_number_of_their_orders() -> None:
+    orders = {"symbol": ["X", "A", "X"], "start": [1, 1, 2], "end": [9, 9, 9]}
+    assert between(quotes(("A", 5, 1.0, 2.0)), orders, **RUN).missing == {"X": 2}
+
+
 def test_no_events_and_unknown_symbols_come_back_undefined() -> None:
     feed = quotes(("A", 5, 1.0, 2.0))
     none = {"symbol": pa.array([], pa.string()), "time": pa.array([], pa.int64())}

@@ -76,6 +76,11 @@ _UNPRICED_TRADES: Final = _Counter(
     "unpriced trades",
     "replay from the start of the day, and give book=True for a feed of single orders: no volume includes these trades",
 )
+#: Cure of trades without a price in a feed without orders.
+_SAY_PRICE: Final = (
+    "name the column of prices by columns={'price': NAME} (--feed columns.price=NAME) or in the profile, or correct "
+    "the source: no volume includes these trades"
+)
 _OUTSIDE_TRADES: Final = _Counter(
     "outside",
     "trades outside of sessions",
@@ -326,6 +331,10 @@ _ZERO_SIZES: Final = (
     "correct the source: these are no trades; if they are prices without sizes, read no column for size, or give bars "
     "zero_sizes=price"
 )
+_SAY_SIZE: Final = (
+    "name the column of sizes by columns={'size': NAME} (--feed columns.size=NAME) or in the profile: without sizes "
+    "volumes are 0, and average prices undefined"
+)
 _TOPS: Final = "a feed of quotes or single orders; changes of price levels are for depth"
 _NEEDS: Final = (
     _Need(_BOOK, "single order", (), "give book a feed of single orders, or use depth or spread for this feed"),
@@ -334,6 +343,7 @@ _NEEDS: Final = (
     _Need(_IMBALANCE, "quote of the top or order", ("quotes",), f"give imbalance {_TOPS}"),
     _Need(_BBO, "quote of the top or order", ("changes",), f"give bbo {_TOPS}"),
     _Need(_VWAP, "trade or order", ("trades", "unpriced", "outside"), f"give vwap a feed that has trades{_SAY_TRADES}"),
+    _Need(_VWAP, "trade with a size", ("volume", "unpriced", "outside"), _SAY_SIZE),
     _Need(
         _TRADE_STATS,
         "trade or order",
@@ -367,6 +377,7 @@ _NEEDS: Final = (
     ),
     _Need(_AS_OF, "quote or order", ("quoted",), "give asof a feed of quotes or orders"),
     _Need(_BETWEEN, "trade or order", ("trades", "unpriced"), f"give between a feed that has trades{_SAY_TRADES}"),
+    _Need(_BETWEEN, "trade with a size", ("volume", "unpriced"), _SAY_SIZE),
 )
 
 #: Rows for which quotes of several publishers are mixed.
@@ -419,6 +430,8 @@ def _lacks(result: RunResult, kind: str) -> bool:
         return not seen.quotes and not seen.orders and bool(result.ticks)
     if kind == "quote of the top or order":  # ticks of kind quote may be changes of price levels
         return not seen.orders and bool(seen.quotes or seen.trades)
+    if kind == "trade with a size":
+        return not result.info.has_sizes and bool(seen.trades)
     return not seen.trades and not seen.orders and bool(result.ticks)
 
 
@@ -478,7 +491,8 @@ def _of_rows(result: RunResult) -> Iterator[RunWarning]:
     for counter, by_symbol in found.items():
         if by_symbol:
             ((symbol, most),) = by_symbol.most_common(1)
-            yield RunWarning(counter.kind, by_symbol.total(), f"{most:,} of {symbol}", counter.cure)
+            cure = _SAY_PRICE if counter is _UNPRICED_TRADES and not result.seen.orders else counter.cure
+            yield RunWarning(counter.kind, by_symbol.total(), f"{most:,} of {symbol}", cure)
 
 
 def _counted(result: RunResult, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:

@@ -465,6 +465,29 @@ def test_a_part_of_a_feed_does_not_say_what_the_feed_lacks(cut: dict[str, Any]) 
     assert kinds(whole) == {"unused contracts": 1}
 
 
+def test_a_table_of_trades_without_prices_or_sizes_is_told_which_column_to_name() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    columns = {"ts_recv": [1, 2, 3], "symbol": ["A", "B", "B"], "price": [10.5, 11.5, 12.5], "size": [7, 8, 9]}
+    whole = arrow.table(columns)
+    options = {"constants": {"kind": "trade"}, "time_unit": "ns"}
+
+    def warned(handler: Any, *kept: str) -> list[tuple[str, int, str]]:
+        table = whole.select(["ts_recv", "symbol", *kept])
+        told = strand.replay(table, handler, feed_options=options).warnings
+        return [(one.kind, one.count, one.cure.partition(" (")[0]) for one in told]
+
+    for handler in ("vwap", "bars", "trades", "trade_stats"):
+        assert warned(handler, "price", "size") == []
+        cure = "name the column of prices by columns={'price': NAME}"
+        assert warned(handler, "size") == [("unpriced trades", 3, cure)]
+    cure = "name the column of sizes by columns={'size': NAME}"
+    assert warned("vwap", "price") == [("unusable ticks", 3, cure)]
+    assert warned("bars", "price") == []  # prices are right
+    orders = {"symbol": ["B"], "start": [1], "end": [9]}
+    (told,) = strand.between(whole.select(["ts_recv", "symbol", "price"]), orders, feed_options=options).warnings
+    assert (told.kind, told.count, told.cure.partition(" (")[0]) == ("unusable ticks", 2, cure)
+
+
 # ---- where they are shown
 
 

@@ -84,7 +84,7 @@ class Found(NamedTuple):
     metavar="N",
     help="Show the last N ticks. Of numpy, Parquet and plain DBN files only the end is read.",
 )
-@click.option("--columns", metavar="NAMES", help="Show these columns. Commas separate them.")
+@click.option("--columns", metavar="NAMES", help="Show these columns, in this order. Commas separate them.")
 @click.option(
     "--to",
     type=click.Choice(("table", "csv", "jsonl", "arrow")),
@@ -129,7 +129,7 @@ def _chosen_columns(given: str | None) -> list[str]:
     for name in wanted or ():
         if name not in SHOWN:
             raise ConfigurationError("columns", f"{name!r} is not one of {', '.join(SHOWN)}")
-    return [name for name in SHOWN if name in (wanted or ())]
+    return list(dict.fromkeys(wanted or ()))
 
 
 class _Ticks:
@@ -384,9 +384,9 @@ def _write_arrow(feed: Feed, ticks: _Ticks, chosen: Sequence[str]) -> None:
     out: Any = sys.stdout.buffer
     if out.isatty():
         raise ConfigurationError("to", "Arrow is no text for a terminal: redirect it to a file or a program")
-    with ipc.new_stream(out, stream.schema) as writer:
+    with ipc.new_stream(out, stream.schema.empty_table().select(chosen).schema) as writer:
         for batch in stream:
-            writer.write_batch(batch)
+            writer.write_batch(batch.select(chosen))
 
 
 def _print_table(feed: Feed, ticks: _Ticks, chosen: Sequence[str]) -> None:

@@ -224,6 +224,26 @@ def test_arrow_has_the_files_zone_and_is_read_from_a_pipe(days: list[Path]) -> N
     )
 
 
+@pytest.mark.parametrize("to", ["table", "csv", "jsonl", "arrow", "json"])
+def test_columns_come_in_the_order_in_which_they_are_named(to: str, days: list[Path]) -> None:
+    named = ["side", "symbol", "number"]
+    form = ["--json"] if to == "json" else ["--to", to]
+    command = [STRAND, "cat", days[1], "--head", "2", "--columns", "side,symbol,side,number", *form]
+    shown = subprocess.run(command, capture_output=True, check=True).stdout
+    if to == "arrow":
+        from pyarrow import ipc
+
+        found = [ipc.open_stream(shown).read_all().column_names]
+    elif to == "table":
+        found = [shown.decode().splitlines()[1].split()]
+    elif to == "csv":
+        found = [shown.decode().splitlines()[0].split(",")]
+    else:
+        objects = json.loads(shown)["ticks"] if to == "json" else [json.loads(line) for line in shown.splitlines()]
+        found = [list(one) for one in objects]
+    assert all(names == named for names in found)
+
+
 @pytest.mark.parametrize("to", ["table", "csv", "jsonl", "arrow"])
 def test_a_pipe_that_closes_early_ends_the_command_without_a_word(to: str) -> None:
     with subprocess.Popen(
@@ -272,10 +292,10 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_has_to_be_and_its_points_are_below_e
     write_npy(tmp_path / "t.npz", ticks, ["A"])
     shown = run_here("cat", tmp_path / "t.npz", "--columns", "number,price,symbol,order_id").stdout.splitlines()
     assert shown[1:5] == [
-        "number  symbol       price",
-        "     0  A           1",
-        "     1  A       12345.6789",
-        "     2  A",
+        "number       price  symbol",
+        "     0      1       A",
+        "     1  12345.6789  A",
+        "     2              A",
     ]
 
 

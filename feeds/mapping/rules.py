@@ -594,7 +594,7 @@ def symbol_in(pattern: re.Pattern[str], names: Sequence[str], path: str | Path) 
         if found := pattern.search(Path(name).name):
             return check_name("symbol, from the file's name", "_".join(filter(None, found.groups())).upper())
     raise ConfigurationError(
-        "symbol", f"the name of {path} does not hold it, as in {pattern.pattern}: give it with symbol="
+        "symbol", f"the name of {path} does not hold it, as in {pattern.pattern}: give symbol= (--feed symbol=)"
     )
 
 

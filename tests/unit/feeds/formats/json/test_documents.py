@@ -184,7 +184,7 @@ def test_the_length_and_the_symbol_of_candles_come_from_the_name_or_by_options(t
     assert len(feed.to_numpy()) == 20
     assert (feed.info.bars, feed.info.has_sizes, list(feed.symbols)) == (300 * 10**9, True, ["ETH_USDT_USDT"])
     path = written(tmp_path / "fetched.json", json.dumps(items))
-    with pytest.raises(ConfigurationError, match=r"fetched.json does not hold it.*give it with symbol="):
+    with pytest.raises(ConfigurationError, match=r"fetched.json does not hold it.*give symbol="):
         feeds.open(path)
     with pytest.raises(ConfigurationError, match=r"does not say their length: give it, as in bars='1m'"):
         feeds.open(path, symbol="X")

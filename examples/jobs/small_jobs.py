@@ -28,6 +28,12 @@ def market_of_orders(path: Any, orders: Any, **options: Any) -> Any:
     return strand.between(path, orders, price="price", side="side", **options).to_polars()
 
 
+def bars_of_sessions(path: Any, calendar: str, **options: Any) -> tuple[Any, Any]:
+    """Hourly bars of an exchange's sessions, half days and breaks included, and the trades outside of them."""
+    result = strand.replay(path, strand.bars("1h", sessions=calendar), **options)
+    return result.outputs["bars"].to_polars(), result.rows.to_polars().select("symbol", "outside")
+
+
 def ticks_around(path: Any, symbol: str, start: str, end: str, **options: Any) -> Any:
     """The ticks of a symbol from one time to another, as a frame with exact prices."""
     with strand.feeds.open(path, symbols=[symbol], start=start, end=end, **options) as feed:

@@ -43,14 +43,6 @@ def test_vwap_of_ones_own_is_the_built_in_one(tmp_path: Path) -> None:
         assert price == f"{row['vwap']:.4f}"
 
 
-def test_a_half_day_ends_at_its_early_close(tmp_path: Path) -> None:
-    pytest.importorskip("exchange_calendars")
-    printed = run("half_days.py", cwd=tmp_path).splitlines()
-    hours = ["14:30 to 15:30", "15:30 to 16:30", "16:30 to 17:30"]
-    assert printed[:-1] == [*(f"{hour} UTC: 600 shares" for hour in hours), "17:30 to 18:00 UTC: 300 shares"]
-    assert printed[-1].startswith("28 trades ")  # 9 before the open, 19 from the early close on
-
-
 def test_books_show_levels_that_do_not_cross(tmp_path: Path) -> None:
     printed = run("books_top.py", cwd=tmp_path)
     levels = re.findall(r"^ +([\d,]+) +\d+ +([\d.]+)   ([\d.]+) +([\d,]+) +\d+$", printed, re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import inspect
 import subprocess
@@ -26,6 +27,7 @@ import job_table  # type: ignore[import-not-found]  # noqa: E402
 import peer_data  # type: ignore[import-not-found]  # noqa: E402
 
 import strand  # noqa: E402
+from strand import testing  # noqa: E402
 
 pytestmark = pytest.mark.python
 
@@ -159,6 +161,19 @@ def test_small_jobs_put_the_market_beside_one_s_own_events_and_orders(data: Any)
     assert (row["trades"], row["volume"]) == (len(within), within["size"].sum())
     assert row["vwap"] == pytest.approx(vwap, rel=1e-12)
     assert row["slippage"] == pytest.approx(mine["price"][0] - vwap, abs=1e-9)
+
+
+def test_small_jobs_make_bars_of_a_half_day_that_end_at_its_early_close() -> None:
+    pytest.importorskip("exchange_calendars")
+    # New York closes at 13:00 (18:00 UTC) on the day after Thanksgiving. A trade each ten minutes from 13:00 to 21:00.
+    begin = dt.datetime(2026, 11, 27, 13, tzinfo=dt.UTC)
+    times = [begin + dt.timedelta(minutes=10 * at) for at in range(49)]
+    trades = [("A", int(time.timestamp()) * 10**9, 1, 100) for time in times]
+    bars, outside = importlib.import_module("small_jobs").bars_of_sessions(testing.feed(trades), "XNYS")
+    spans = [(f"{start:%H:%M}", f"{end:%H:%M}") for start, end in bars.select("start", "end").rows()]
+    assert spans == [("14:30", "15:30"), ("15:30", "16:30"), ("16:30", "17:30"), ("17:30", "18:00")]
+    assert bars["volume"].to_list() == [600, 600, 600, 300]
+    assert outside.rows() == [("A", 9 + 19)]  # before the open, and from the early close on
 
 
 def test_small_jobs_look_at_ticks_around_a_time_and_replay_a_frame(data: Any) -> None:

@@ -62,6 +62,9 @@ _SKEW_NS: Final = 5_000_000_000
 _MOST_RANGES: Final = 100_000
 
 Range = tuple[int, int]
+#: Of a symbol and kind, the latest number of the recording, 0 where the line goes on, and its time; the time of the
+#: latest tick of the recording before its numbers fell; and the latest number of the line.
+_LAST: Final = np.dtype([("number", "i8"), ("ns", "i8"), ("fell_ns", "i8"), ("of_line", "i8")])
 
 
 class _Seen:
@@ -286,10 +289,8 @@ class JoinedFeed(BaseFeed):
         #: Ranges in which the line had come no further, or had not begun, when the recording had gone on.
         self._unmet: list[Range] = [(0, 0)]
         self._waits_until: float | None = None
-        #: By symbol, and kind where they have numbers of their own: the latest number, 0 where the line goes on; and
-        #: the latest one of the line.
-        self._latest: npt.NDArray[np.int64] = np.zeros((1, KIND_STATUS + 1), np.int64)
-        self._of_line_latest = self._latest.copy()
+        #: By symbol, and kind where they have numbers of their own.
+        self._last_of = np.zeros((1, KIND_STATUS + 1), _LAST)
         #: The latest time of the recording's ticks, and how many times numbers have begun anew behind it.
         self._recorded_ns, self._begun_anew = 0, 0
         self._symbol_gaps: list[tuple[str, int, int]] = []
@@ -627,21 +628,25 @@ class JoinedFeed(BaseFeed):
         """Ticks of the line without those that the recording had, where symbols have numbers of their own."""
         made = self._renumbered(1, part)
         keys = None if self._by == "line" else self._keys(made)
-        if keys is not None and (latest := self._latest[keys]).any():
+        if keys is not None and (latest := self._last_of["number"][keys]).any():
             numbers = made["sequence"].astype(np.int64)
-            is_new = (numbers == 0) | (numbers > latest) | self._are_anew(made, keys, numbers)
+            # Only the venue's times compare: those of receipt are of two clocks.
+            times, fell_ns = made["ts_event"], self._last_of["fell_ns"][keys]
+            is_before_fall = (times != made["ts_recv"]) & (times > 0) & (times <= fell_ns)
+            is_higher = (numbers > latest) & ~is_before_fall
+            is_new = (numbers == 0) | is_higher | self._are_anew(made, keys, numbers)
             begins = np.flatnonzero(is_new & (latest > 0) & (numbers > 0))
             if len(begins):
-                first = np.full(self._latest.shape, len(made))
+                first = np.full(self._last_of.shape, len(made))
                 backwards = begins[::-1]  # the last one stays: it is the first
                 first[keys[0][backwards], keys[1][backwards]] = backwards
                 is_new |= np.arange(len(made)) >= first[keys]
             for at in begins.tolist():
                 key = keys[0][at], keys[1][at]
-                last, number = int(self._latest[key]), int(numbers[at])
+                last, number = int(self._last_of["number"][key]), int(numbers[at])
                 if not last:
                     continue
-                self._latest[key] = 0  # from here on the line goes on by itself
+                self._last_of["number"][key] = 0  # from here on the line goes on by itself
                 name = self.symbols[int(made["instrument_id"][at])]
                 if number <= last:
                     self._begun_anew += 1
@@ -666,16 +671,16 @@ class JoinedFeed(BaseFeed):
         Without times, only the fall tells.
         """
         late_ns = made["ts_event"] - self._recorded_ns
-        key = np.ravel_multi_index(keys, self._latest.shape)
+        key = np.ravel_multi_index(keys, self._last_of.shape)
         order = np.flatnonzero(numbers)
         order = order[np.argsort(key[order], kind="stable")]
         before = np.concatenate(([0], numbers[order[:-1]])) if len(order) else order
         first = np.append(True, np.diff(key[order]) != 0)[: len(order)]
-        before[first] = self._of_line_latest[keys][order[first]]
+        before[first] = self._last_of["of_line"][keys][order[first]]
         falls = np.zeros(len(made), np.bool_)
         falls[order] = numbers[order] < before
         known = numbers > 0
-        self._of_line_latest[keys[0][known], keys[1][known]] = numbers[known]
+        self._last_of["of_line"][keys[0][known], keys[1][known]] = numbers[known]
         own, timed = made["ts_event"] != made["ts_recv"], self._recorded_ns > 0
         much_later = timed & (late_ns > _SKEW_NS)
         return known & np.where(own & timed, late_ns > 0, much_later | (falls & (late_ns >= 0)))
@@ -683,22 +688,27 @@ class JoinedFeed(BaseFeed):
     # ---- both
 
     def _keys(self, made: TickBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Places of ticks in ``_latest``: by symbol, and by kind where each kind has numbers of its own."""
+        """Places of ticks in ``_last_of``: by symbol, and by kind where each kind has numbers of its own."""
         ids = made["instrument_id"].astype(np.int64)
         kinds = made["kind"].astype(np.int64) if self._by == "rising" else np.zeros(len(made), np.int64)
-        if (most := int(ids.max()) + 1) > len(self._latest):
-            grown = np.zeros((max(most, 2 * len(self._latest)), KIND_STATUS + 1), np.int64)
-            more = grown.copy()
-            grown[: len(self._latest)], more[: len(self._latest)] = self._latest, self._of_line_latest
-            self._latest, self._of_line_latest = grown, more
+        last_of = self._last_of
+        if (most := int(ids.max()) + 1) > len(last_of):
+            self._last_of = np.zeros((max(most, 2 * len(last_of)), KIND_STATUS + 1), _LAST)
+            self._last_of[: len(last_of)] = last_of
         return ids, kinds
 
     def _note(self, made: TickBatch) -> None:
         """Notes the latest numbers and times of the recording's ticks."""
         self._recorded_ns = max(self._recorded_ns, int(made["ts_event"].max()))
-        keys, numbers = self._keys(made), made["sequence"].astype(np.int64)
-        known = numbers > 0
-        self._latest[keys[0][known], keys[1][known]] = numbers[known]
+        (ids, kinds), known = self._keys(made), made["sequence"] > 0
+        numbers, times = made["sequence"][known].astype(np.int64), made["ts_event"][known]
+        key, last_of = (ids[known], kinds[known]), self._last_of
+        before = last_of[key]
+        last_of["number"][key], last_of["ns"][key] = numbers, times
+        now = last_of["number"][key]
+        last_of["fell_ns"][key] = np.where(before["number"] > now, before["ns"], before["fell_ns"])
+        fell = numbers > now  # a lower one has come behind it
+        last_of["fell_ns"][key[0][fell], key[1][fell]] = times[fell]
 
     def _mark(self) -> None:
         with self._arrivals.bell:

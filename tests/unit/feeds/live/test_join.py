@@ -473,9 +473,9 @@ def test_files_of_another_day_than_the_line_are_refused(tmp_path: Path) -> None:
 class OfSymbols(BaseFeed):
     """A line whose ticks have numbers by symbol."""
 
-    def __init__(self, ticks: Any, names: list[str], error: Exception | None = None) -> None:
+    def __init__(self, ticks: Any, names: list[str], error: Exception | None = None, batch: int = 7) -> None:
         super().__init__()
-        self._ticks, self._names, self._error = ticks, names, error
+        self._ticks, self._names, self._error, self._batch = ticks, names, error, batch
 
     @property
     def info(self) -> FeedInfo:
@@ -486,8 +486,8 @@ class OfSymbols(BaseFeed):
         return self._names
 
     def batches(self) -> Iterator[TickBatch]:
-        for at in range(0, len(self._ticks), 7):
-            yield self._ticks[at : at + 7]
+        for at in range(0, len(self._ticks), self._batch):
+            yield self._ticks[at : at + self._batch]
         if self._error is not None:
             raise self._error
 
@@ -709,6 +709,22 @@ def test_numbers_that_begin_anew_before_the_change_over_are_given_and_told(
     told = [record.getMessage() for record in all_gaps.records]
     assert told == (["gap: A: numbers begin anew with 1, behind 9"] if given[0] == 1 else [])
     assert feed.statistics()["begun_anew"] == len(told)
+
+
+@pytest.mark.parametrize("by", ["rising", "symbol"])
+@pytest.mark.parametrize("batch", [1, 2, 3, 100])
+@pytest.mark.parametrize("begins", [0, 2, 4, 5])
+def test_numbers_that_begin_anew_while_both_hear_the_line_come_once(
+    by: Any, batch: int, begins: int, all_gaps: pytest.LogCaptureFixture
+) -> None:
+    whole = [(7, 97), (8, 98), (9, 99), (1, 100), (2, 101), (3, 102), (4, 103), (10, 104)]
+    whole = [(n, time * S) for n, time in whole][: 7 if by == "symbol" else 8]
+    mine, theirs = timed(whole[:6], received=1), timed(whole[begins:], received=1)
+    with join(OfSymbols(mine, ["A"], batch=batch), OfSymbols(theirs, ["A"], batch=batch), by=by) as feed:
+        assert [n for ticks in feed for n in ticks["sequence"].tolist()] == [n for n, _ in whole]
+    assert feed.statistics()["repeated_ticks"] == 6 - begins
+    assert not feed.report()["symbol_gaps"]
+    assert not all_gaps.records
 
 
 def test_a_run_warns_of_numbers_that_begin_anew_behind_its_recording() -> None:

@@ -53,8 +53,11 @@ static int take(void *at, sd_context *ctx, int64_t i, const sd_tick *t, const sd
   const int64_t now = e->time > row->now ? e->time : row->now;
   if (answer(row, p, ctx, i, now) || pass(&row->state, row, p, now, ctx)) return -1;
   row->now = now;
-  if (e->clear == SD_CLEAR_DAY) row->price = SD_UNDEF_PRICE;
   if (sd_top_change(&row->state.top, e)) row->state.quoted = now;
+  if (e->clear == SD_CLEAR_DAY) {
+    row->price = SD_UNDEF_PRICE;
+    row->state.quoted = 0;
+  }
   return e->trade.size >= 0 && trade(row, ctx, &e->trade);
 }
 

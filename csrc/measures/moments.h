@@ -10,7 +10,7 @@
 /* The state at a moment. */
 typedef struct sd_moment_state {
   sd_top top;
-  int64_t quoted; /* time of the last change of the top; 0: there was none */
+  int64_t quoted; /* time of the day's last change of the top; 0: there was none */
   int64_t volume; /* of trades so far, as the next three */
   uint64_t notional_low;
   int64_t notional_high; /* price x size, in 1e-9 */

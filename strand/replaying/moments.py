@@ -73,6 +73,8 @@ _SLIPPAGE: Final = np.dtype(
     [*((name, _BETWEEN[name]) for name in _BETWEEN.names or ()), ("slippage", declare(PRICE, "<f8"))]
 )
 _SIDES: Final = {"b": 1, "buy": 1, "bid": 1, "s": -1, "sell": -1, "a": -1, "ask": -1}
+#: A moment behind the last tick is answered at a symbol's end, which ``until``, ``save`` and a quarantine leave out.
+_NOT_OF_JOINS: Final = ("symbols", "out", "snapshot", "watch", "per_day", "load", "save", "until")
 _UNITS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -164,7 +166,7 @@ def asof(
         zone: The zone of times that have none.
         book: Whether quotes come from order books; None: as the feed says, see ``strand.bars``.
         fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
-        **options: Those of ``strand.replay``, but for handlers, outputs and ``symbols``.
+        **options: Those of ``strand.replay``, but for handlers, outputs, ``symbols``, ``until`` and a quarantine.
 
     Raises:
         ConfigurationError: If a column is missing, or has null, text that is no time, or times without a zone.
@@ -221,7 +223,7 @@ def between(
         zone: The zone of times that have none.
         book: Whether trades and quotes come from order books; None: as the feed says, see ``strand.bars``.
         fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
-        **options: Those of ``strand.replay``, but for handlers, outputs and ``symbols``.
+        **options: Those of ``strand.replay``, but for handlers, outputs, ``symbols``, ``until`` and a quarantine.
 
     Raises:
         ConfigurationError: As for ``strand.asof``; if an end is before its start, or if only one of ``price`` and
@@ -289,9 +291,13 @@ class _Run:
         options: dict[str, Any],
     ) -> None:
         """``names``: the symbol of each row. ``moments``: columns of times by their names."""
-        for name in ("symbols", "out", "snapshot", "watch", "per_day", "load", "save"):
-            if options.get(name):
+        for name in _NOT_OF_JOINS:
+            if options.pop(name, None) not in (None, False):
                 raise ConfigurationError(name, "is no option of a join with one's own rows: leave it out")
+        if options.get("on_error") == "quarantine":
+            raise ConfigurationError(
+                "on_error", "a join has no figures of a symbol that is set aside: leave on_error out, or its rows"
+            )
         known, lists = np.unique(names, return_inverse=True)
         counts = np.bincount(lists, minlength=len(known)).tolist()
         times, lists = np.concatenate([column for _, column in moments]), np.tile(lists, len(moments))

@@ -61,7 +61,7 @@ def states(ticks: Any, name: str) -> list[tuple[int, dict[str, Any]]]:
         else:
             price = int(t["price"])
             volume, notional, trades = volume + int(t["size"]), notional + price * int(t["size"]), trades + 1
-        quoted = int(t["ts_recv"]) if top != before else quoted
+        quoted = 0 if t["kind"] == KIND_STATUS else int(t["ts_recv"]) if top != before else quoted
         its = {"top": top, "quoted": quoted, "price": price, "volume": volume, "notional": notional, "trades": trades}
         found.append((int(t["ts_recv"]), its))
     return found
@@ -266,6 +266,9 @@ def test_a_time_that_clocks_show_twice_is_refused() -> None:
         ({"symbol": ["A"], "time": ["2026-01-05T10:00:00"]}, {"zone": "Mars"}, "zone"),
         ({"symbol": ["A"], "time": [1]}, {"symbols": ["A"]}, "symbols: is no option of a join"),
         ({"symbol": ["A"], "time": [1]}, {"out": {"bbo": "x.csv"}}, "out: is no option of a join"),
+        ({"symbol": ["A"], "time": [1]}, {"out": {}}, "out: is no option of a join"),
+        ({"symbol": ["A"], "time": [1]}, {"until": 3}, "until: is no option of a join"),
+        ({"symbol": ["A"], "time": [1]}, {"on_error": "quarantine"}, "on_error: a join has no figures"),
     ],
 )
 def test_a_wrong_table_or_option_is_named(events: Any, options: Any, said: str) -> None:

@@ -115,7 +115,8 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
       const uint64_t time = positions[at + done - 1].time;
       const sd_alarm_place place = d->alarms.place[ctx->wake_key];
       const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, place.strand);
-      if (sd_alarm_precedes(sd_alarm_at(&t, place.leaf), time)) sd_arm(d, ctx->wake_key, time + 1);
+      if (sd_alarm_precedes(sd_alarm_at(&t, place.leaf), time))
+        sd_arm(d, ctx->wake_key, sd_alarm_after((int64_t)sd_alarm_at(&t, place.leaf), (int64_t)time));
     } else if (SD_UNLIKELY(done != maximum)) {
       if (done >= 0 && done < maximum) return at + done;
       snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,

@@ -110,7 +110,7 @@ int sd_worker_wake_done(sd_dispatcher *d, uint32_t participant, const sd_py_batc
     if (code) sd_writers_void(&ctx, 0);
     else sd_writers_commit(&ctx);
   }
-  sd_arm(d, key, alarm && alarm <= batch->wake_time ? batch->wake_time + 1 : alarm);
+  sd_arm(d, key, sd_alarm_after((int64_t)alarm, (int64_t)batch->wake_time));
   if (code) sd_fail_symbol(d, participant, index, key, batch->wake_time, 0, code, message);
   sd_charge_end(d, participant, index, sd_now());
   sd_strand_drained_by(d, &d->strands[index], participant);

@@ -323,11 +323,18 @@ def _differ(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         found = a.view(f"V{a.dtype.itemsize}") != b.view(f"V{b.dtype.itemsize}")
     elif a.dtype.kind == "O" or b.dtype.kind == "O":
         pairs = zip(a.tolist(), b.tolist(), strict=True)
-        found = np.fromiter((x != y and not (x != x and y != y) for x, y in pairs), np.bool_, len(a))  # noqa: PLR0124
+        found = np.fromiter((_bits(x) != _bits(y) for x, y in pairs), np.bool_, len(a))
     else:
         found = a != b
     whole: npt.NDArray[np.bool_] = found.reshape(len(a), -1).any(axis=1)
     return whole
+
+
+def _bits(value: Any) -> Any:
+    """A value that is equal to another one where both are the same number by their bits; all NaN are the same."""
+    if isinstance(value, float):
+        return value.hex()
+    return [_bits(each) for each in value] if isinstance(value, list) else value
 
 
 def _difference(at: int, one: _Reader, two: _Reader) -> RecordDifference:

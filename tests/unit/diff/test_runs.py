@@ -376,6 +376,23 @@ def test_zeros_of_either_sign_differ_and_a_nan_is_as_good_as_another(tmp_path: P
     assert found.record == 1
 
 
+def test_numbers_beside_nulls_and_in_lists_are_compared_by_their_bits_too(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def written(name: str, value: Any, pair: list[float]) -> Path:
+        pairs = pa.array([[1.0, 2.0], pair], pa.list_(pa.float64(), 2))
+        parquet.write_table(pa.table({"number": [0, 1], "value": [None, value], "pair": pairs}), tmp_path / name)
+        return tmp_path / name
+
+    a = written("a.parquet", 0.0, [0.0, np.nan])
+    assert diff_records(a, written("same.parquet", 0.0, [0.0, np.nan]))[0] is None
+    for name, value, pair in (("value", -0.0, [0.0, np.nan]), ("pair", 0.0, [-0.0, np.nan])):
+        found, _ = diff_records(a, written("b.parquet", value, pair))
+        assert found is not None
+        assert (found.record, list(found.fields)) == (1, [name])
+
+
 def test_npy_and_parquet_are_compared_by_their_columns_and_csv_is_not(tmp_path: Path) -> None:
     records = output()[["number", "price"]].copy()
     np.save(tmp_path / "a.npy", records)

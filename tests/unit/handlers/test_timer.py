@@ -21,6 +21,7 @@ from strand import Dispatcher, Handler, bars, batch_handler, chain, native, obje
 from strand import handler as compiled
 from strand.caller.run import CallerRun
 from strand.errors import ConfigurationError, HandlerError
+from strand.handlers import BAR_PARTIAL
 from strand.testing import feed
 from strand.ticks import KIND_TRADE
 
@@ -174,6 +175,16 @@ def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: An
     rows = d.rows.array["asks"] if kind.startswith("chain") else d.rows.array
     assert not fired
     assert "wakes" not in rows.dtype.names or not rows["wakes"].any()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_timer_for_which_no_time_is_left_never_fires(workers: int) -> None:
+    """The time just before the greatest is the feed's when a bar of an earlier time begins, in the middle of a batch."""
+    ticks = ticks_for([0, 0, 1, 0])
+    ticks["ts_recv"] = [1, NEVER - 1, 5, NEVER]
+    ticks["action"], ticks["size"] = [b"N", b"N", b"T", b"N"], 1
+    found = replay(feed(ticks, ["A", "B"]), bars("1d"), workers=workers, cores=None).outputs["bars"]
+    assert found["flags"].tolist() == [BAR_PARTIAL]
 
 
 def test_a_quiet_symbol_s_timer_fires_when_the_others_pass_its_time(c_handlers: Path) -> None:

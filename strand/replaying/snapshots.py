@@ -119,17 +119,22 @@ class SnapshotRecorder(Stop):
     def _in_sessions(self, first: int, end: int) -> npt.NDArray[np.int64]:
         """Times for snapshots from ``first``, which is one, to ``end``, which is not in it."""
         every, sessions = self._wanted.every_ns, self._wanted.sessions
-        if sessions is None:
-            return np.arange(first, end, every, dtype=np.int64)
-        for start, until, reason in sessions.unknown:
-            if start < end and first < until:
-                raise ConfigurationError("sessions", reason)
-        table = sessions.table
-        found = []
-        for start, close in table[np.searchsorted(table[:, 1], first) : np.searchsorted(table[:, 0], end)].tolist():
-            found.append(np.arange(max(first, self._multiple(start)), min(end, close + 1), every, dtype=np.int64))
+        spans = [(first, end)]
+        if sessions is not None:
+            for start, until, reason in sessions.unknown:
+                if start < end and first < until:
+                    raise ConfigurationError("sessions", reason)
+            table = sessions.table
+            table = table[np.searchsorted(table[:, 1], first) : np.searchsorted(table[:, 0], end)]
+            spans = [(max(first, self._multiple(start)), min(end, close + 1)) for start, close in table.tolist()]
+        if (n := sum((until - start) // every for start, until in spans)) > _MOST:
+            raise ConfigurationError(
+                "snapshot",
+                f"{n:,} times from {first:,} to {end:,} ns: a tick's time is wrong, or {span_text(every)} is too short",
+            )
+        found = [np.arange(start, until, every, dtype=np.int64) for start, until in spans]
         # A time may end one session and begin the next.
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        return found[0] if len(found) == 1 else np.unique(np.concatenate([np.empty(0, np.int64), *found]))
 
     def _multiple(self, time: int) -> int:
         """The first time for a snapshot at or after a time."""
@@ -168,7 +173,7 @@ class CopyRecorder(SnapshotRecorder):
         if len(batch):
             self._time = int(self._times[-1])
             if self._next is None:
-                self._next = self._multiple(int(self._times[0]))
+                self._next = self._multiple(max(int(self._times[0]), 0))
 
     def next(self, at: int) -> int:  # noqa: ARG002 - it has been there, so the next snapshot is behind that
         assert self._next is not None
@@ -270,6 +275,8 @@ class HistoryRecorder(SnapshotRecorder):
         return self._table(changes, changes.last.keys)
 
 
+#: The most times from one tick to another: so a wrong time does not take all memory.
+_MOST: Final = 1 << 27
 #: Before every time of a feed.
 _BEFORE: Final = -(2**63)
 

@@ -150,6 +150,27 @@ def test_of_a_chain_on_seeds_and_any_workers_the_table_is_one() -> None:
     assert expected["trades.last_price"].array.tolist() == by_hand(ticks, 20)[1]
 
 
+@strand.object_handler(state=[("n", "i8")])
+class Counts:
+    def on_start(self, ctx: Any) -> None:
+        self.row = ctx.row
+
+    def on_tick(self, tick: Any) -> None:
+        self.row["n"] += 1
+
+
+@pytest.mark.parametrize("handler", ["vwap", Counts])
+def test_a_time_below_zero_is_none_and_one_that_is_far_off_is_named(handler: Any) -> None:
+    """A table from 1970 to 2026 would have a time for each of its seconds."""
+    ticks = strand.ticks.zeros(2)
+    ticks["ts_recv"] = [-5 * 10**9, 2 * 10**9]
+    taken = strand.replay(testing.feed(ticks, ["A"]), handler, snapshot="1s", workers=0).snapshots
+    assert taken.times.tolist() == [0, 10**9, 2 * 10**9]
+    ticks["ts_recv"] = [0, 1767571200 * 10**9]
+    with pytest.raises(ConfigurationError, match="a tick's time is wrong"):
+        strand.replay(testing.feed(ticks, ["A"]), handler, snapshot="1s", workers=0)
+
+
 def test_rows_of_a_handler_in_python_are_taken_too() -> None:
     @strand.batch_handler(state=[("n", "i8"), ("two", "i8", 2)])
     def counts(symbol: str, ticks: Any, row: Any) -> None:

@@ -179,7 +179,7 @@ def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: An
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_timer_for_which_no_time_is_left_never_fires(workers: int) -> None:
-    """The time just before the greatest is the feed's when a bar of an earlier time begins, in the middle of a batch."""
+    """The feed's time is the one before the greatest when a bar of an earlier time begins, in the middle of a batch."""
     ticks = ticks_for([0, 0, 1, 0])
     ticks["ts_recv"] = [1, NEVER - 1, 5, NEVER]
     ticks["action"], ticks["size"] = [b"N", b"N", b"T", b"N"], 1

@@ -693,8 +693,7 @@ class KafkaFeed(BaseFeed):
 
     def _told_of(self, message: Any) -> None:
         """An error in place of a message."""
-        error, place = message.error(), (message.topic(), message.partition())
-        codes = self._kafka.KafkaError
+        error, place, codes = message.error(), (message.topic(), message.partition()), self._kafka.KafkaError
         if error.code() in (codes._PARTITION_EOF, codes._AUTO_OFFSET_RESET) and place not in self._partitions:
             return  # it is another member's by now
         if error.code() == codes._PARTITION_EOF:
@@ -708,6 +707,7 @@ class KafkaFeed(BaseFeed):
                 to = self._gone(place, max(message.offset() if wanted is None else wanted, 0), low, high)
                 if self._partitions.skip(place, to):
                     self._next[place] = self._begins[place] = to
+                self._begins[place] = min(self._begins.get(place, to), to)  # offsets of a new topic are lower
                 self._consumer.incremental_unassign([self._kafka.TopicPartition(*place)])  # a seek is refused here
                 self._consumer.incremental_assign([self._kafka.TopicPartition(*place, to)])
             except FeedError as fault:

@@ -544,3 +544,59 @@ def test_a_feed_goes_on_behind_messages_that_retention_took_while_others_waited(
     assert gone > 5
     assert len(found) == 4_000 * (35 - gone) + 50
     assert found[-50:] == ["A"] * 50
+
+
+class Reset:
+    """What librdkafka tells where an offset is not there any more."""
+
+    def error(self) -> Any:
+        return kafka.KafkaError(kafka.KafkaError._AUTO_OFFSET_RESET)
+
+    def topic(self) -> str:
+        return "ticks"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return 110
+
+
+def test_offsets_of_a_topic_that_is_made_anew_are_committed_while_old_messages_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The new topic has the messages that the old one had before the feed began. Of 70 messages, 51 are its own, and the last one of the other
+    partition is as late as they are."""
+    places = [kafka.TopicPartition("ticks", number) for number in (0, 1)]
+
+    class Reader(Scripted):
+        step = 0
+
+        def assign(self, given: list[Any]) -> None:
+            super().assign(given)
+            super().pause(places[1:])  # what comes of the first one waits
+
+        def consume(self, most: int, timeout: float) -> list[Any]:
+            if not self.step:
+                self.step = 1
+                cluster_.send(
+                    "ticks", [(f"P{p}", message(f"P{p}", 1_000 + n, 101 + n), p) for p in (0, 1) for n in range(10)]
+                )
+            if self.step == 1 and self.received == 10 and most == 1:
+                self.step = 2
+                self.resume(places[1:])
+                return [Reset()]
+            return super().consume(most, timeout)
+
+    monkeypatch.setattr(kafka, "Consumer", Reader)
+    with cluster(partitions=2) as cluster_:
+        cluster_.send("ticks", [("P0", message("P0", 1 + n, 1 + n), 0) for n in range(100)])
+        feed = cluster_.feed(
+            "ticks", until_end=False, begin="latest", on_gone="earliest", wait_s=None, consumer_group="g",
+            max_messages=70, max_seconds=60,
+        )  # fmt: skip
+        found = [(feed.symbols[tick["instrument_id"]], int(tick["sequence"])) for batch in feed for tick in batch]
+        feed.close()
+        assert cluster_.committed("ticks", "g", 2) == [51, 9]
+    first = [number for name, number in found if name == "P0"]
+    assert first == [*range(101, 111), *range(1, 52)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
 from strand.errors import FeedError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo
 from strand.feeds.io.streams import find_member, split_member
+from strand.zones import UTC_CLOCK, FeedClock, clock_of
 
 
 class InputShare:
@@ -101,6 +102,7 @@ class ProgressBar:
         self._check = check
         self._input: InputShare | None = None
         self._feed_ns: Callable[[], int | None] = lambda: None
+        self._clock = UTC_CLOCK
         self._given: Callable[[], int] | None = None
         self._bar: Any = None
         if seen:
@@ -119,6 +121,7 @@ class ProgressBar:
         """Notes the feed that is read next. Raises the errors of its check."""
         if self._check is not None:
             self._check(feed)
+        self._clock = clock_of(feed.info.zone, undated=feed.info.undated)
         if self._bar is not None and self._total is None:
             self._input = InputShare(feed)
 
@@ -159,7 +162,7 @@ class ProgressBar:
             left = elapsed_s * (1 - share) / share if share else None
             said = f"{self._done:,}/{self._total or 0:,} {self._steps}{'' if left is None else f' {_clock(left)} left'}"
         else:
-            said = bar_text(self._done, rate, elapsed_s, share, self._at_ns)
+            said = bar_text(self._done, rate, elapsed_s, share, self._at_ns, clock=self._clock)
         known: dict[str, Any] = {} if share is None else {"completed": share, "total": 1.0}
         self._bar.update(self._task, description=self._what, said=said, **known)
 
@@ -176,13 +179,22 @@ class ProgressBar:
         self._bar.stop()
 
 
-def bar_text(done: int, rate: float | None, elapsed_s: float, share: float | None, feed_ns: int | None) -> str:
-    """``12,345,678  25.1 M/s  14:31:07 UTC  43%  0:00:12 left``; without a share the time so far stands at the end."""
+def bar_text(
+    done: int,
+    rate: float | None,
+    elapsed_s: float,
+    share: float | None,
+    feed_ns: int | None,
+    *,
+    clock: FeedClock = UTC_CLOCK,
+) -> str:
+    """``12,345,678  25.1 M/s  14:31:07 UTC  43%  0:00:12 left``; without a share the time so far stands at the end. The
+    feed's time is on the clock that tables show, with the short name of its zone there and then."""
     parts = [f"{done:,}"]
     if rate is not None:
         parts.append(f"{rate / 1e6:.1f} M/s" if rate >= 1e5 else f"{rate:,.0f}/s")
     if feed_ns is not None:
-        parts.append(f"{datetime.fromtimestamp(feed_ns // 10**9, UTC):%H:%M:%S} UTC")
+        parts.append(f"{datetime.fromtimestamp(feed_ns // 10**9, clock.zone):%H:%M:%S %Z}")
     if share is None:
         return "  ".join((*parts, _clock(elapsed_s)))
     parts.append(f"{share:.0%}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from strand.errors import ConfigurationError
 
@@ -92,3 +93,29 @@ def checked_zone(where: str, zone: str) -> str:
             where, f"{zone!r} is not a time zone that this system knows: give one like America/New_York"
         ) from None
     return zone
+
+
+class FeedClock(NamedTuple):
+    """The zone that times are shown in, and what it is called."""
+
+    zone: dt.tzinfo
+    name: str
+
+    def moment(self, ns: int) -> str:
+        """A time in ns since 1970-01-01 UTC, as 2026-01-05 09:30:00.123 on these clocks."""
+        second, rest = divmod(ns, 10**9)
+        return f"{dt.datetime.fromtimestamp(second, self.zone):%Y-%m-%d %H:%M:%S}.{rest // 10**6:03}"
+
+
+UTC_CLOCK: Final = FeedClock(dt.UTC, "UTC")
+
+
+def clock_of(zone: str | None, *, undated: bool = False) -> FeedClock:
+    """The clock of ``FeedInfo.zone`` and ``FeedInfo.undated``: that of the market; UTC where nobody knows its zone, or
+    this system does not."""
+    if undated:
+        return FeedClock(dt.timezone(dt.timedelta(0), "undated"), f"{zone or 'the market'}, date unknown")
+    try:
+        return UTC_CLOCK if zone is None else FeedClock(zone_named(zone), zone)
+    except (ValueError, OSError, KeyError):  # a file may name any
+        return UTC_CLOCK

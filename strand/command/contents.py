@@ -35,12 +35,12 @@ from strand.command.parameters import (
 from strand.errors import ConfigurationError, EmptyFeedError, FeedError, UnknownSymbolError
 from strand.feeds.base import COLUMNS, numbered, shown_ticks, skipped_of, tick_stream
 from strand.feeds.merge.selected import empty_feed, unknown_symbol
-from strand.report.quantities import clock_of, printable, text_width
+from strand.report.quantities import printable, text_width
 from strand.report.summary import skipped_as_dict
 from strand.report.tables import print_info
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TASK, KIND_TRADE
 from strand.units import NO_SIZE_UNIT, meaning_of, unit_of
-from strand.zones import zone_data
+from strand.zones import clock_of, zone_data
 
 if TYPE_CHECKING:
     from strand.feeds import Feed, FeedInfo, TickBatch

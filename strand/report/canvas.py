@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from strand.fixed import dataclass
 from strand.lazy import imported
-from strand.report.quantities import FeedClock
+from strand.zones import FeedClock
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from strand.brief import several
 from strand.errors import FeedError
 from strand.lazy import imported
 from strand.report.canvas import WIDTH, Palette, feed_time_axis, matplotlib
-from strand.report.quantities import FeedClock, count, prices_of, sizes_of
+from strand.report.quantities import count, prices_of, sizes_of
+from strand.zones import FeedClock
 
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult

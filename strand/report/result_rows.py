@@ -19,10 +19,11 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.files import check_folder
 from strand.output.files import check_path, write_csv
 from strand.replaying.run_result import RunResult
-from strand.report.quantities import UTC_CLOCK, FeedClock, duration, printable, text_width
+from strand.report.quantities import duration, printable, text_width
 from strand.tables.arrow import arrow_file
 from strand.tables.columns import Column, Shown
 from strand.units import Unit
+from strand.zones import UTC_CLOCK, FeedClock
 
 if TYPE_CHECKING:
     from strand.output.rows import Rows

@@ -16,7 +16,7 @@ from rich.table import Table
 from strand.brief import several
 from strand.errors import called
 from strand.replaying.run_result import RunResult
-from strand.report.quantities import clock_of, duration, feed_clock, printable, rate
+from strand.report.quantities import duration, feed_clock, printable, rate
 from strand.report.summary import (
     LATENCY_HEADS,
     UNDATED,
@@ -29,6 +29,7 @@ from strand.report.summary import (
     skipped_as_dict,
 )
 from strand.stats import Statistics
+from strand.zones import clock_of
 
 _PLACES: Final = (("byte", "offset"), ("line", "line"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -21,6 +22,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
 from strand.replaying.replay import replay
+from strand.zones import clock_of
 
 NOON_NS = 1_767_614_400_000_000_000  # 2026-01-05 12:00 UTC
 DAY = {"date": SAMPLE_DATE}
@@ -37,6 +39,17 @@ DAY = {"date": SAMPLE_DATE}
 )
 def test_it_says_the_rate_the_feed_s_time_the_share_and_what_is_left(given: Any, text: str) -> None:
     assert bar_text(*given) == text
+
+
+@pytest.mark.parametrize(
+    ("zone", "undated", "text"),
+    [("America/New_York", False, "07:00:00 EST"), ("Asia/Kathmandu", False, "17:45:00 +0545"),
+     (None, False, "12:00:00 UTC"), (None, True, "12:00:00 undated"), ("Europe/Nowhere", False, "12:00:00 UTC")],
+)  # fmt: skip
+def test_its_time_is_on_the_clock_that_tables_show(zone: str | None, undated: bool, text: str) -> None:
+    clock = clock_of(zone, undated=undated)
+    assert bar_text(7, None, 1.0, None, NOON_NS, clock=clock) == f"7  {text}  0:00:01"
+    assert clock.moment(NOON_NS).split(" ")[1].startswith(text.split(" ", maxsplit=1)[0])
 
 
 def test_a_bar_ends_with_the_files_and_with_a_limit(tmp_path: Path) -> None:
@@ -110,7 +123,7 @@ def test_a_replay_shows_it_where_it_is_asked_to_and_somebody_sees_it(
     (task,) = bar._bar.tasks
     assert bar._done == 200_500
     assert task.percentage == pytest.approx(100, abs=0.1)
-    assert " 21:" in task.fields["said"]  # the day's last tick is at 21:00 UTC
+    assert re.search(r" 16:\d\d:\d\d EST ", task.fields["said"])  # the day's last tick is at 21:00 UTC
     assert not bar._bar.live.is_started
 
 

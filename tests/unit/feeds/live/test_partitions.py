@@ -565,8 +565,10 @@ class Reset:
 def test_offsets_of_a_topic_that_is_made_anew_are_committed_while_old_messages_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The new topic has the messages that the old one had before the feed began. Of 70 messages, 51 are its own, and the last one of the other
-    partition is as late as they are."""
+    """The new topic has the messages that the old one had before the feed began.
+
+    Of the 70 messages, 51 are its own: the last one of the other partition is no earlier than these.
+    """
     places = [kafka.TopicPartition("ticks", number) for number in (0, 1)]
 
     class Reader(Scripted):

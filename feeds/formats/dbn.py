@@ -266,6 +266,13 @@ _RECORDS: Final = {"mbo": (56, 1), "trades": (48, 1), "bbo-1s": (80, 1), "bbo-1m
 #: The length of a bar by schema, in ns.
 _BAR_NS: Final = {"ohlcv-1s": 10**9, "ohlcv-1m": 60 * 10**9, "ohlcv-1h": 3600 * 10**9, "ohlcv-1d": 86400 * 10**9,
                   "ohlcv-eod": 86400 * 10**9}  # fmt: skip
+#: Names of record types, by their number as two hexadecimal digits: those of their schemas, or what they hold.
+RECORD_NAMES: Final = {
+    "00": "trades", "01": "mbp-1", "0a": "mbp-10", "11": "ohlcv", "12": "status", "13": "definition",
+    "14": "imbalance", "15": "error", "16": "symbol mapping", "17": "system", "18": "statistics", "20": "ohlcv-1s",
+    "21": "ohlcv-1m", "22": "ohlcv-1h", "23": "ohlcv-1d", "24": "ohlcv-eod", "a0": "mbo", "b1": "cmbp-1",
+    "c0": "cbbo-1s", "c1": "cbbo-1m", "c2": "tcbbo", "c3": "bbo-1s", "c4": "bbo-1m",
+}  # fmt: skip
 #: The same by the count of a type's records in statistics. The old type does not give it.
 _BAR_TYPES: Final = {"type_11": 0, **{f"type_{0x20 + at:02x}": ns for at, ns in enumerate(_BAR_NS.values())}}
 

@@ -206,7 +206,11 @@ def _counted(counters: dict[str, int]) -> dict[str, str]:
     types = sorted(((n, k[5:]) for k, n in counters.items() if k[:5] == "type_"), key=lambda one: -one[0])
     # Of DBN they are numbers of two hexadecimal digits.
     coded = all(len(letter) == 2 for _, letter in types)
-    shown = ", ".join(f"{'0x' * coded}{letter} {n:,}" for n, letter in types)
+    if types and coded:
+        from strand.feeds.formats.dbn import RECORD_NAMES
+
+        types = [(n, f"{RECORD_NAMES.get(letter, 'unknown')} (0x{letter})") for n, letter in types]
+    shown = ", ".join(f"{letter} {n:,}" for n, letter in types)
     return held | {"record types" if coded else "message types": shown}
 
 

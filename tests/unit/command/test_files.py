@@ -100,11 +100,11 @@ def test_info_of_several_days_says_both_and_asks_for_a_date_where_times_lack_one
     assert "give --date" in run_here("info", SAMPLE).stdout
 
 
-def test_types_of_dbn_records_are_numbers_with_their_mark(tmp_path: Path) -> None:
+def test_types_of_dbn_records_have_their_name_beside_their_number(tmp_path: Path) -> None:
     pytest.importorskip("databento_dbn")
     file = next(one for one in FILES if one.name == "dbn of orders")
     shown = " ".join(run_here("info", str(file.write(tmp_path))).stdout.split())
-    assert " record types 0xa0 90" in shown
+    assert " record types mbo (0xa0) 90" in shown
 
 
 def test_counters_of_reading_are_shown_when_asked_and_in_json() -> None:

@@ -30,7 +30,7 @@ from strand.errors import (
 from strand.feeds.base import BaseFeed, Selection
 from strand.feeds.formats.guess import KDB, is_beside_ticks
 from strand.feeds.formats.options import ReaderOptions
-from strand.feeds.formats.registry import Format, format_named, recognised
+from strand.feeds.formats.registry import Format, archived, format_named, recognised
 from strand.feeds.io.files import (
     Frames,
     Paths,
@@ -476,7 +476,8 @@ def expand(path_or_paths: Paths, options: Mapping[str, Any]) -> list[str | Path]
     """The files that are meant, in the order they are opened in. Raises FeedError, ConfigurationError."""
     paths: list[str | Path] = []
     for path in named_paths(path_or_paths):
-        paths.extend(_in_folder(path, options) if isinstance(path, Path) and path.is_dir() else [path])
+        is_folder = isinstance(path, Path) and path.is_dir()
+        paths.extend(_in_folder(Path(path), options) if is_folder else archived(path) or [path])
     if not paths:
         raise ConfigurationError("path_or_paths", "no file is named")
     return paths
@@ -526,7 +527,7 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
     if hours and all(map(is_hour, files_in(folder))):
         return hours
     found, others = hours, dict[Path, FeedError]()
-    for path in files_in(folder):
+    for path in (inner for file in files_in(folder) for inner in archived(file) or [file]):
         if path in hours:
             continue
         try:

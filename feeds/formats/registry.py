@@ -226,6 +226,25 @@ def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
         return Input(path, b"" if is_known else stream.head(HEAD_BYTES), stream.compression, names)
 
 
+def archived(path: str | Path) -> list[Path]:
+    """The files in a zip archive of several that no format reads as one, by name; empty for any other file.
+
+    Raises FeedError for an archive that cannot be read.
+    """
+    if is_pipe(path) or object_at(path) is not None or Path(path).suffix.lower() != ".zip" or not Path(path).is_file():
+        return []
+    with open_archive(Path(path)) as opened:
+        names = tuple(sorted(info.filename for info in data_members(opened)))
+    found = Input(path, b"", "zip", names)
+    if len(names) < 2 or _is_state(found) or any(known.matches(found) for known in formats()):
+        return []
+    return [Path(path, name) for name in names]
+
+
+def _is_state(found: Input) -> bool:
+    return {"state.json", "memory"} <= set(found.members)
+
+
 def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
     """The format of a file, by its content; its name decides only between formats that both could be.
 
@@ -238,7 +257,7 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
         if known.matches(found):
             return known
     if not found.head and len(found.members) != 1 and found.compression == "zip":
-        if {"state.json", "memory"} <= set(found.members):
+        if _is_state(found):
             raise UnknownFormatError(
                 "the saved state of a run is not a feed: replay the files of that run with --load, or load= in Python",
                 path=path,

@@ -111,7 +111,7 @@ def test_a_schema_of_databento_that_no_profile_reads_is_refused(schema: str, tmp
         CsvFeed(path)
 
 
-def test_contracts_of_a_lean_archive_are_opened_by_name_and_merged(tmp_path: Path) -> None:
+def test_contracts_of_a_lean_archive_are_opened_together_or_by_name(tmp_path: Path) -> None:
     path = tmp_path / "future" / "cme" / "tick" / "es" / "20131007_trade.zip"
     path.parent.mkdir(parents=True)
     members = {
@@ -121,11 +121,22 @@ def test_contracts_of_a_lean_archive_are_opened_by_name_and_merged(tmp_path: Pat
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in members.items():
             archive.writestr(name, text)
-    with pytest.raises(UnknownFormatError, match=r"name a file in it, as in .*/NAME"):
-        strand.feeds.open(path)
-    feed = strand.feeds.open([path / name for name in members])
-    ticks = [(feed.symbols[tick["instrument_id"]], tick["price"], tick["size"]) for batch in feed for tick in batch]
-    assert ticks == [
+    with zipfile.ZipFile(path.with_name("20131007_openinterest.zip"), "w") as archive:
+        for expiry in ("201312_20131220", "201403_20140321"):
+            archive.writestr(f"20131007_es_tick_openinterest_{expiry}.csv", "0,2717\n")
+    found = []
+    for source in ([path / name for name in members], path, path.parent):
+        feed = strand.feeds.open(source)
+        found.append([(feed.symbols[t["instrument_id"]], t["price"], t["size"]) for batch in feed for t in batch])
+    assert found[1:] == found[:1] * 2
+    with pytest.raises(ConfigurationError, match="is named twice"):
+        strand.feeds.open([path, path / min(members)])
+    with zipfile.ZipFile(tmp_path / "mixed.zip", "w") as archive:
+        archive.writestr("20131007_es_tick_trade_201312_20131220.csv", members[min(members)])
+        archive.writestr("letter.txt", "Dear")
+    with pytest.raises(UnknownFormatError, match=r"mixed\.zip/letter\.txt: zip data, which starts with 44 65"):
+        strand.feeds.open(tmp_path / "mixed.zip")
+    assert found[0] == [
         ("ES_201312_20131220", 1_669_750_000_000, 203),
         ("ES_201403_20140321", 1_660_000_000_000, 2),
         ("ES_201312_20131220", 1_670_000_000_000, 1),

@@ -140,6 +140,8 @@ _SAY_PRICES: Final = (
     "say by price_unit= what 1 in the column is worth: '1' for currency, which was assumed, '0.01' for cents, or '1e-9'"
 )
 
+_UNDATED: Final = "give date= (--date): times are those of the market's day, and count from 1970-01-01"
+
 #: For handlers of quotes alone.
 _MIXED_QUOTES: Final = _Counter(
     "mixed_quotes",
@@ -567,6 +569,8 @@ def _of_contracts(result: RunResult) -> Iterator[RunWarning]:
 
 def _of_times(result: RunResult) -> Iterator[RunWarning]:
     seen = result.seen
+    if result.info.undated and result.ticks:
+        yield RunWarning("unknown date", result.ticks, f"in {result.info.path}", _UNDATED)
     if seen.behind:
         place = f"tick {seen.furthest_at + 1:,}, of {result.symbols[seen.furthest_symbol]}"
         if result.info.format == "moldudp64":

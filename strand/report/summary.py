@@ -217,8 +217,6 @@ def figures_line(result: RunResult) -> str:
 def closing_lines(result: RunResult, rows_file: Path | None) -> Iterator[tuple[str, str]]:
     """Words to stress, if any, and the text behind them, line by line. ``rows_file``: where the rows were written."""
     yield "", figures_line(result)
-    if result.info.undated:
-        yield UNDATED, ""
     if (pacing := result.pacing) is not None:
         late = pacing.lateness
         yield (

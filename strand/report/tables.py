@@ -19,7 +19,6 @@ from strand.replaying.run_result import RunResult
 from strand.report.quantities import duration, feed_clock, printable, rate
 from strand.report.summary import (
     LATENCY_HEADS,
-    UNDATED,
     dropped_ticks,
     latency_rows,
     left_ticks,
@@ -82,8 +81,6 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     console.print(f"way: {escape(s.ingest.said)}")
     if (busiest := result.busiest_basket) is not None:
         console.print(f"busiest basket: {escape(str(busiest))}", highlight=False)
-    if result.info.undated:
-        console.print(f"[yellow]{UNDATED}[/]")
     if s.unpinned is not None:
         console.print(f"[yellow]{escape(s.unpinned)}[/]")
     _print_tables(console, result)

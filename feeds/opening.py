@@ -477,7 +477,7 @@ def expand(path_or_paths: Paths, options: Mapping[str, Any]) -> list[str | Path]
     paths: list[str | Path] = []
     for path in named_paths(path_or_paths):
         is_folder = isinstance(path, Path) and path.is_dir()
-        paths.extend(_in_folder(Path(path), options) if is_folder else archived(path) or [path])
+        paths.extend(_in_folder(Path(path), options) if is_folder else _in_archive(path, options) or [path])
     if not paths:
         raise ConfigurationError("path_or_paths", "no file is named")
     return paths
@@ -520,16 +520,19 @@ def _check_copies(paths: Sequence[Path]) -> None:
                 )
 
 
-def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
-    """The files in a folder that can be read, by name; those with other endings are passed over. Of Dukascopy's hours
-    those in the folders below it, too. Raises FeedError."""
-    hours = [] if options.get("profile") is not None else hours_in(folder)
-    if hours and all(map(is_hour, files_in(folder))):
-        return hours
-    found, others = hours, dict[Path, FeedError]()
-    for path in (inner for file in files_in(folder) for inner in archived(file) or [file]):
-        if path in hours:
-            continue
+def _in_archive(path: str | Path, options: Mapping[str, Any]) -> list[Path]:
+    """The files in a zip archive of several that can be read, by name; those with other endings are passed over, as in
+    a folder. Empty for any other file, and where no file in it can be read. Raises FeedError."""
+    return _tried(archived(path), path, options)[0]
+
+
+def _tried(
+    files: Sequence[Path], folder: str | Path, options: Mapping[str, Any]
+) -> tuple[list[Path], dict[Path, FeedError]]:
+    """Those of some files that can be read, and the faults of the others. A file that looks like those that are read is
+    not passed over in silence: raises FormatError, UnknownFormatError."""
+    found, others = list[Path](), dict[Path, FeedError]()
+    for path in files:
         try:
             if options.get("profile") is None:
                 recognised(path, options.get("limits"))
@@ -537,13 +540,25 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
                 _check_fits(path, options)
         except (UnknownFormatError, FormatError) as error:
             others[path] = error
-            continue
-        found.append(path)
-    # A file that looks like those that are read is not passed over in silence.
+        else:
+            found.append(path)
     endings = {path.suffix for path in found}
     for path, fault in others.items():
         if path.suffix in endings and not is_beside_ticks(path.name):
-            raise type(fault)(f"name the files to read, or move this one out of the folder: {fault}", path=folder)
+            raise type(fault)(f"name the files to read, or move this one out of there: {fault}", path=folder)
+    return found, others
+
+
+def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
+    """The files in a folder that can be read, by name; those with other endings are passed over. Of Dukascopy's hours
+    those in the folders below it, too. Raises FeedError."""
+    hours = [] if options.get("profile") is not None else hours_in(folder)
+    if hours and all(map(is_hour, files_in(folder))):
+        return hours
+    files = [inner for file in files_in(folder) if file not in hours for inner in archived(file) or [file]]
+    more, others = _tried(files, folder, options)
+    found = hours + more
+    endings = {path.suffix for path in found}
     if not found:
         folders = [each for each in folder.iterdir() if each.is_dir()]
         inner = sorted(each.name for each in folders)

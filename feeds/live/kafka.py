@@ -727,8 +727,6 @@ class KafkaFeed(BaseFeed):
         options, faults = self._options, dict[int, FeedError]()
         places, of, columns = messages
         values, keys, offsets, *stamps = [column.tolist() for column in columns]
-        if None in values:
-            self._counts["tombstones"] += values.count(None)
         if self._json is None:
             ticks, counts = self._records.take([value or b"" for value in values], keys, faults)
         else:
@@ -751,6 +749,7 @@ class KafkaFeed(BaseFeed):
                 break
             self.skipped.add("unreadable message", offset=offsets[at], text=text)
         self._counts["messages"] += end
+        self._counts["tombstones"] += values[:end].count(None)
         for number, at in dict(zip(of[:end].tolist(), range(end), strict=True)).items():
             self._next[places[number]] = self._given[places[number]] = offsets[at] + 1
         ticks, counts = ticks[: counts[:end].sum()], counts[:end]

@@ -212,6 +212,17 @@ def test_a_symbol_of_a_second_partition_is_an_error_unless_it_may_move() -> None
     assert "moved symbols" in [warning.kind for warning in result.warnings]
 
 
+@pytest.mark.parametrize("batch_messages", [1, 1_000])
+def test_what_is_behind_a_message_that_ends_the_feed_is_not_counted(batch_messages: int) -> None:
+    with cluster() as kafka:
+        kafka.send("ticks", [*records(["A"], 5), ("A", None, 0), ("A", b"x", 0), ("A", None, 0), *records(["A"], 5)])
+        feed = kafka.feed("ticks", batch_messages=batch_messages)
+        with pytest.raises(FormatError, match="offset 6"):
+            ticks_of(feed)
+    counts = feed.statistics()
+    assert (counts["messages"], counts["ticks"], counts["tombstones"]) == (6, 5, 1)
+
+
 @pytest.mark.parametrize("batch_messages", [1, 7, 1_000])
 def test_each_tick_that_comes_from_another_partition_than_the_one_before_it_is_counted(batch_messages: int) -> None:
     sent = [(key, value, n % 3 % 2) for n, (key, value, _) in enumerate(records(["A", "B"], 300))]

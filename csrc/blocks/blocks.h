@@ -117,8 +117,8 @@ enum {
 /* After the handlers are set. */
 int sd_blocks_reason(const struct sd_dispatcher *d);
 /* cffi: end */
-/* Decides whether blocks are possible, and makes what they need. After the handlers are set, again after the time of strands is
- * measured, and before workers run. */
+/* Decides whether blocks are possible, and makes what they need. After the handlers are set. Again once the time of strands is measured,
+ * before workers run: they may be in the blocks that this frees. */
 int sd_blocks_decide(sd_dispatcher *d);
 void sd_blocks_destroy(sd_dispatcher *d);
 /* Runs blocks until the source ends, one is odd, a handler fails, the dispatcher stops, `slice` clock counts are over, or publishers have

@@ -642,7 +642,7 @@ class CsvRows:
 
     def _data_rows(self, block: Block) -> Chosen | None:
         """The rows of a block that are data: those that do not close the file, and with ``end_stops`` none behind one
-        that does; None: all. Takes the others from its bad lines. The symbols of other rows would stand among names."""
+        that does; None: all. Takes the others from its lines. The symbols of other rows would stand among names."""
         profile = self._match.profile
         if profile.end is None:
             return None
@@ -653,9 +653,12 @@ class CsvRows:
         closing = {bad.at for bad in block.bad if _closes(bad.text, profile.end, delimiter)}.union(at[closes].tolist())
         if not closing:
             return None
+        stop = block.lines
+        if profile.end_stops:
+            self._stopped, stop = True, min(closing)
+            closing = {stop}
+            block.lines, block.empty = stop + 1, [empty for empty in block.empty if empty < stop]
         self.counts["end_lines"] += len(closing)
-        self._stopped = profile.end_stops
-        stop = min(closing) if self._stopped else block.lines
         block.bad = [bad for bad in block.bad if bad.at < stop and bad.at not in closing]
         return rows[~closes & (at < stop)]
 

@@ -429,3 +429,28 @@ def test_a_line_of_one_text_that_begins_as_the_end_closes_a_file(tmp_path: Path,
     assert (len(ticks), error, feed.statistics()["end_lines"]) == (3, None, 1)
     _, error = read(mixed(tmp_path, f"{MIXED_ROWS}Downloaded,from\n"))
     assert "2 fields where there are 9 columns" in str(error)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_each_line_of_a_file_with_closing_lines_is_counted_once_and_none_behind_the_end(
+    tmp_path: Path, stops: bool
+) -> None:
+    profile = f'name = "own"\nend = "END"\nend_stops = {str(stops).lower()}\n[symbol]\ncolumn = "s"\n[fields]\n'
+    profile += 'price = "p"\nkind = { constant = "trade" }\nts_recv = { column = "t", unit = "s" }\n'
+    (tmp_path / "own.toml").write_text(profile)
+    closing = ["END", "END,B,3", "END"]
+    lines = ["1,A,2", "", "2,B,3", "bad", closing[0], "3,A,4", closing[1], "", "4,C,1", "5", closing[2]]
+    (tmp_path / "day.csv").write_text("\n".join(["t,s,p", *lines]) + "\n")
+    feed = CsvFeed(tmp_path / "day.csv", profile=tmp_path / "own.toml", on_bad_record="skip", select=Selection(("A",)))
+    ticks, error = read(feed)
+    read_lines = lines[: lines.index("END") + 1] if stops else lines
+    counts = feed.statistics()
+    assert error is None
+    assert ticks["ts_recv"].tolist() == [int(line[0]) * 10**9 for line in read_lines if ",A," in line]
+    assert counts["records"] == len(read_lines) - read_lines.count("")
+    assert counts["empty_lines"] == read_lines.count("")
+    assert counts["end_lines"] == sum(line in closing for line in read_lines)
+    assert counts["not_selected"] == sum(
+        "," in line and ",A," not in line and line not in closing for line in read_lines
+    )
+    assert feed.skipped.total == sum("," not in line and line not in ("", "END") for line in read_lines)

@@ -233,6 +233,9 @@ def archived(path: str | Path) -> list[Path]:
     """
     if is_pipe(path) or object_at(path) is not None or Path(path).suffix.lower() != ".zip" or not Path(path).is_file():
         return []
+    with open_source(path) as source:
+        if not source.head(4).startswith(ZIP_MAGICS):
+            return []
     with open_archive(Path(path)) as opened:
         names = tuple(sorted(info.filename for info in data_members(opened)))
     found = Input(path, b"", "zip", names)

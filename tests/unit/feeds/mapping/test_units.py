@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from strand.errors import ConfigurationError
 from strand.feeds.mapping.values import Units, decimal_units, float_units, integer_units, nearest_units
 from strand.validate import unit_power
 
@@ -77,3 +78,9 @@ def test_a_unit_is_a_power_of_ten_in_any_spelling(power: int) -> None:
     number = Decimal(1).scaleb(power)
     for unit in (number, f"{number:f}", f"1e{power}", float(number)):
         assert unit_power("size_unit", unit) == power
+
+
+@pytest.mark.parametrize("unit", ["1e-19", "1e10", "0.03", "2e-3"])
+def test_a_unit_beyond_the_bounds_or_of_another_digit_is_refused_by_the_options_name(unit: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^size_unit: give a power of ten from 1e-18 to 1e9"):
+        unit_power("size_unit", unit)

@@ -21,11 +21,11 @@ from strand.binding import decoders as _dbn
 from strand.binding.decoders import IMBALANCE, QUOTING, SHORT_SELL_RESTRICTED, STATISTIC, TRADING, DbnDecoder, Question
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds.base import FeedInfo, Selection, TickBatch
-from strand.feeds.formats.decoded import DecodedFeed, file_bytes
+from strand.feeds.formats.decoded import DecodedFeed, details_of, file_bytes
 from strand.feeds.formats.options import DbnOptions
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import RawStream
-from strand.feeds.io.streams import InputStream
+from strand.feeds.io.streams import InputStream, open_stream
 from strand.feeds.mapping.events import roll_text
 from strand.fixed import dataclass
 from strand.options import named_options
@@ -317,9 +317,9 @@ class DbnFeed(DecodedFeed):
         self._skip = options["on_bad_record"] == "skip"
         self._select = options["select"] or Selection()
         self._levels = options["levels"]
-        with self._open_stream() as stream:
+        with open_stream(self._path, limits=self._limits) as stream:
             self._metadata = metadata = read_metadata(stream, self._path)
-            details = self._details_of(stream)
+            details = details_of(self._path, stream)
         self._tail = 8 if metadata.decoded.ts_out else 0
         self._table = SymbolTable(self._select.keeps, _dbn.UNWANTED)
         self._table.learn(metadata.decoded, self._path)

@@ -95,17 +95,13 @@ class DecodedFeed(BaseFeed):
 
         Raises UnknownFormatError with the words ``refusal`` where the bytes are not recognised.
         """
-        with self._open_stream() as stream:
+        with open_stream(self._path, limits=self._limits) as stream:
             head = stream.head(size)
-            details = self._details_of(stream)
+            details = details_of(self._path, stream)
             names = names_of(self._path, stream)
         if not recognise(head):
             raise UnknownFormatError(refusal if head else "the file is empty", path=self._path, offset=0)
         return head, names, details
-
-    def _details_of(self, stream: InputStream) -> dict[str, Any]:
-        size, compression, inflater = file_bytes(self._path), stream.compression, stream.inflater
-        return {"file_bytes": size, "compression": compression, "inflater": inflater}
 
     def _dated(
         self, date: dt.date | str | None, names: list[str], otherwise: Callable[[], dt.date | None] = lambda: None
@@ -115,23 +111,6 @@ class DecodedFeed(BaseFeed):
         day = as_date(date) if date is not None else date_in_names(names) or otherwise()
         self._options["midnight_ns"] = midnight_ns(day) if day is not None else 0
         return day
-
-    def _orders_info(
-        self, name: str, venue: str | None, day: dt.date | None, details: dict[str, Any], flags: Flags
-    ) -> FeedInfo:
-        """``info`` of a file of single orders with prices in 1e-4, whose times count from the midnight of ``day``."""
-        return FeedInfo(
-            format=name,
-            path=str(self._path),
-            date=day.isoformat() if day is not None else None,
-            venue=venue,
-            price_unit=1e-4,
-            undated=day is None,
-            ticks="orders",
-            flags=flags,
-            details=details,
-            zone=NEW_YORK,
-        )
 
     @property
     def info(self) -> FeedInfo:
@@ -161,7 +140,7 @@ class DecodedFeed(BaseFeed):
         self._check_open()
         decoder = self._begin()
         self.skipped.clear()
-        self._stream = self._open_stream()
+        self._stream = open_stream(self._path, limits=self._limits)
         chunks = self._chunks_of(self._stream, in_blocks=in_blocks)
         self._chunks.append(chunks)
         self._last = chunks
@@ -193,12 +172,6 @@ class DecodedFeed(BaseFeed):
         """Tells whether a feeder may take the ticks of such a ``reading``."""
         return True
 
-    def _note_skips(self, decoder: Decoder) -> None:
-        counts = self.skipped.counts
-        for reason, where in decoder.skip_samples():
-            self.skipped.add(reason, 0, **where)
-        counts.update({why: n - counts[why] for why, n in decoder.skips().items()})
-
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.
 
@@ -225,9 +198,6 @@ class DecodedFeed(BaseFeed):
     def _check_open(self) -> None:
         if self._closed:
             raise FeedError("the feed is closed", path=self._path)
-
-    def _open_stream(self) -> InputStream:
-        return open_stream(self._path, limits=self._limits)
 
 
 class Reading(Iterator[TickBatch]):
@@ -337,12 +307,28 @@ class Reading(Iterator[TickBatch]):
         self._bound = place
 
     def read_in_turn(self) -> bool:
-        """Gives up a thread that reads ahead. Returns False where that is not possible."""
-        if isinstance(self._chunks, Prefetch):
-            if not self._read_in_turn():
-                return False
-            with self.in_blocks():
-                pass
+        """Gives up a thread that reads ahead, as blocks read the file themselves. Returns False where the path is
+        another file by now."""
+        feed, old, was = self._feed, self._chunks, self._stream
+        if not isinstance(old, Prefetch):
+            return True
+        assert isinstance(was, RawStream)
+        try:
+            stream = open_stream(feed._path, limits=feed._limits)
+        except FeedError:
+            return False
+        if not isinstance(stream, RawStream) or stream.identity != was.identity:
+            stream.close()
+            return False
+        self._chunks = Chunks(stream, chunk_bytes=_RAW_CHUNK, headroom=feed._headroom)
+        feed._chunks.append(self._chunks)
+        old.close()
+        feed._chunks.remove(old)
+        self._chunks.add_times_of(old)
+        self._stream = feed._stream = stream
+        feed._last = self._chunks
+        with self.in_blocks():
+            pass
         return True
 
     @contextmanager
@@ -367,27 +353,6 @@ class Reading(Iterator[TickBatch]):
         with self.in_blocks():
             feeder.run_blocks()
 
-    def _read_in_turn(self) -> bool:
-        """Gives up the thread that reads ahead, as blocks read the file themselves. Returns False where the path is
-        another file by now."""
-        feed, old, was = self._feed, self._chunks, self._stream
-        assert isinstance(was, RawStream)
-        try:
-            stream = feed._open_stream()
-        except FeedError:
-            return False
-        if not isinstance(stream, RawStream) or stream.identity != was.identity:
-            stream.close()
-            return False
-        self._chunks = Chunks(stream, chunk_bytes=_RAW_CHUNK, headroom=feed._headroom)
-        feed._chunks.append(self._chunks)
-        old.close()
-        feed._chunks.remove(old)
-        self._chunks.add_times_of(old)
-        self._stream = feed._stream = stream
-        feed._last = self._chunks
-        return True
-
     def close(self) -> None:
         """Ends the reading, and its thread. May be repeated."""
         self._chunks.close()
@@ -398,7 +363,10 @@ class Reading(Iterator[TickBatch]):
         """Takes over how far the decoder came."""
         self._data = self._data[used:]
         if self._decoder.has_samples:
-            self._feed._note_skips(self._decoder)
+            skipped = self._feed.skipped
+            for reason, where in self._decoder.skip_samples():
+                skipped.add(reason, 0, **where)
+            skipped.counts.update({why: n - skipped.counts[why] for why, n in self._decoder.skips().items()})
         if not sound:
             self._fault, self._over = self._decoder.fault(self._feed._path), True
 
@@ -414,6 +382,30 @@ class Reading(Iterator[TickBatch]):
             return
         self._last = more is None
         self._data = self._data if more is None else more
+
+
+def details_of(path: Path, stream: InputStream) -> dict[str, Any]:
+    """Details for ``info`` of a file that is read as a stream."""
+    size, compression, inflater = file_bytes(path), stream.compression, stream.inflater
+    return {"file_bytes": size, "compression": compression, "inflater": inflater}
+
+
+def orders_info(
+    name: str, path: Path, venue: str | None, day: dt.date | None, details: dict[str, Any], *, flags: Flags
+) -> FeedInfo:
+    """``info`` of a file of single orders with prices in 1e-4, whose times count from the midnight of ``day``."""
+    return FeedInfo(
+        format=name,
+        path=str(path),
+        date=day.isoformat() if day is not None else None,
+        venue=venue,
+        price_unit=1e-4,
+        undated=day is None,
+        ticks="orders",
+        flags=flags,
+        details=details,
+        zone=NEW_YORK,
+    )
 
 
 def times_since(day: dt.date | None) -> dict[str, str]:

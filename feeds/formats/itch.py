@@ -53,7 +53,7 @@ from strand.binding.itch import (
 )
 from strand.errors import FeedError
 from strand.feeds.base import LineNumbers, StockAttributes
-from strand.feeds.formats.decoded import DecodedFeed, times_since
+from strand.feeds.formats.decoded import DecodedFeed, orders_info, times_since
 from strand.feeds.formats.options import DatedOptions
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import RawStream
@@ -368,7 +368,9 @@ class ItchFeed(ItchNames, DecodedFeed):
         self._decoder = ItchDecoder(**self._options)
         self._used = False
         self._symbols = ItchSymbols(self._decoder)
-        self._info = self._orders_info("itch50", _venue_in_names(names), day, details | times_since(day), _itch.FLAGS)
+        self._info = orders_info(
+            "itch50", self._path, _venue_in_names(names), day, details | times_since(day), flags=_itch.FLAGS
+        )
 
     def takes_feeder(self, *, in_blocks: bool) -> bool:
         # Else stripes of a selection are decoded beside this, and come as arrays.

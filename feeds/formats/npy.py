@@ -356,19 +356,15 @@ class NpyFeed(BaseFeed):
         keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
         if not keyed and len(names or ()) != 1:
             raise ConfigurationError("symbol", "name the one symbol of the file, or map instrument_id by columns")
+        most, known = options["max_symbols"], len(names or ())
+        if most is not None and most < known:
+            raise ConfigurationError("max_symbols", f"it is {most}, and there are {known} symbols")
         # The scan for it needs a bound: that of the field.
-        self._max_symbols = 1 << 32
-        self._max_symbols = self._max_symbols_for(options["max_symbols"], names)
+        self._max_symbols = 1 << 32 if most is None else most
+        if most is None:
+            self._max_symbols = self._scan() if names is None else max(1, known)
         names = names or ()
         self._symbols = names + ("",) * (self._max_symbols - len(names))
-
-    def _max_symbols_for(self, given: int | None, names: tuple[str, ...] | None) -> int:
-        """Returns the number that was given; else the number of names, or of the keys that the file needs."""
-        if given is None:
-            return self._scan() if names is None else max(1, len(names))
-        if given < len(names or ()):
-            raise ConfigurationError("max_symbols", f"it is {given}, and there are {len(names or ())} symbols")
-        return given
 
     @property
     def info(self) -> FeedInfo:

@@ -39,7 +39,7 @@ from strand.binding.captures import (
 from strand.binding.itch import FLAGS, ItchDecoder
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo, TicksAre
-from strand.feeds.formats.decoded import DecodedFeed
+from strand.feeds.formats.decoded import DecodedFeed, orders_info
 from strand.feeds.formats.itch import ItchNames, ItchSymbols, MarketEvent
 from strand.feeds.formats.options import CaptureOptions, PcapOptions
 from strand.feeds.times import NEW_YORK, date_in_names
@@ -113,7 +113,7 @@ class PcapFeed(ItchNames, DecodedFeed):
         self._options["attributes"] = True
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
         self._symbols = ItchSymbols(self._decoder.messages)
-        self._info = self._orders_info("pcap", "XNAS", day, details, FLAGS)
+        self._info = orders_info("pcap", self._path, "XNAS", day, details, flags=FLAGS)
 
     @property
     def session(self) -> str:

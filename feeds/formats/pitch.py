@@ -22,7 +22,7 @@ from strand.binding.decoders import (
     RETAIL_INTEREST,
     PitchDecoder,
 )
-from strand.feeds.formats.decoded import DecodedFeed, times_since
+from strand.feeds.formats.decoded import DecodedFeed, orders_info, times_since
 from strand.feeds.formats.options import DatedOptions
 from strand.options import named_options
 from strand.ticks import Flags
@@ -79,7 +79,7 @@ class PitchFeed(DecodedFeed):
         day = self._dated(options["date"], names)
         self._decoder = PitchDecoder(**self._options)
         self._names: list[str] = [""]
-        self._info = self._orders_info("pitch", "Cboe", day, details | times_since(day), _FLAGS)
+        self._info = orders_info("pitch", self._path, "Cboe", day, details | times_since(day), flags=_FLAGS)
 
     @property
     def symbols(self) -> Sequence[str]:

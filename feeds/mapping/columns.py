@@ -467,6 +467,17 @@ class Columns:
         self.joined = tuple(joined)
         self.of, self._rules, self._reading, self._own_units = dict(of), dict(rules), reading, own_units
         self.constants = {field: rule.constant for field, rule in rules.items() if rule.constant is not None}
+        #: The column that receive times come from, if one does.
+        self.time = None if "ts_recv" in self.constants else of.get("ts_recv", of.get("ts_event"))
+        #: Whether a column or a constant gives a time, and a size.
+        self.has_time, self.has_sizes = (
+            any(field in of or field in self.constants for field in fields) for fields in (TIMES, SIZES)
+        )
+        every = list(of.values())
+        #: The columns that make one field of letters each, and nothing else.
+        self.letters = [name for field, name in of.items() if field in LETTERS and every.count(name) == 1]
+        #: By time, the columns whose texts say what is added to it.
+        self._plus = {field: rule.plus.columns for field, rule in rules.items() if rule.plus is not None}
         self.is_quote = "ask_price" in of or "ask_price" in self.constants
         signed = {"side"} if any(rule.signed for rule in rules.values()) else set()
         self._assembly = Assembly(self.constants, {*self.of, *signed})
@@ -487,11 +498,6 @@ class Columns:
                 of |= {} if column is None else {field: column}
         return cls(of, found | dict(constants), reading, of)
 
-    @property
-    def has_sizes(self) -> bool:
-        """True if a column or a constant gives a size."""
-        return any(field in self.of or field in self.constants for field in SIZES)
-
     def flags_of(self, ticks: TicksAre | None) -> Flags:
         """The flags of ticks that mean ``ticks``, as far as the columns tell."""
         return flags_of((rule for field, rule in self._rules.items() if field in self.of or not rule.columns), ticks)
@@ -499,23 +505,8 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """The columns to be read, each once."""
-        added = [name for field in self.of.keys() & self._rules for name in self._added(field)]
+        added = [name for field in self.of.keys() & self._plus for name in self._plus[field]]
         return list(dict.fromkeys([*self.of.values(), *self.joined, *added]))
-
-    def _added(self, field: str) -> tuple[str, ...]:
-        """The column whose texts say what is added to a time."""
-        plus = self._rules[field].plus
-        return () if plus is None else plus.columns
-
-    @property
-    def time(self) -> str | None:
-        """The column that receive times come from, if one does."""
-        return None if "ts_recv" in self.constants else self.of.get("ts_recv", self.of.get("ts_event"))
-
-    @property
-    def has_time(self) -> bool:
-        """True if a column or a constant gives a time."""
-        return any(time in self.of or time in self.constants for time in TIMES)
 
     @property
     def time_unit(self) -> str | None:
@@ -529,12 +520,6 @@ class Columns:
         return unsaid and any(
             is_whole(self.of[field]) and field not in self._own_units for field in PRICES if field in self.of
         )
-
-    @property
-    def letters(self) -> list[str]:
-        """The columns that make one field of letters each, and nothing else."""
-        every = list(self.of.values())
-        return [column for field, column in self.of.items() if field in LETTERS and every.count(column) == 1]
 
     def convert(
         self,
@@ -582,11 +567,11 @@ class Columns:
         if "size" in read and self._rules["size"].signed:
             read["side"] = whole(sides_of(read["size"].values))
             read["size"] = whole(np.abs(read["size"].values))
-        if not any(self._rules[time].empty or self._added(time) for time in TIMES if time in read):
+        if not any(self._rules[time].empty or time in self._plus for time in TIMES if time in read):
             return
         found = {time: read[time].values for time in TIMES if time in read}
         for time in tuple(found):
-            for name in self._added(time):
+            for name in self._plus.get(time, ()):
                 added = mapped(column(name), dict(self._rules[time].plus.ns), None, time)  # type: ignore[union-attr]
                 if isinstance(added, str):
                     raise TypeError(f"column {name!r} for {time} {added}")

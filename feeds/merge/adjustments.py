@@ -257,7 +257,13 @@ class AdjustedFeed(SelectedFeed):
         for factor in {*factors} - {1}:
             mine = at[np.array([each == factor for each in factors])[places]]
             self._split += len(mine)
-            self._convert(found, mine, factor)
+            both = mine[(found["kind"][mine] == KIND_QUOTE) & (found["side"][mine] == b"N")]
+            if self._prices:
+                self._scale(found, "price", mine, 1 / factor)
+                self._scale(found, "order_id", both, 1 / factor)
+            if self._sizes:
+                self._scale(found, "size", mine, factor)
+                self._scale(found, "ref_id", both, factor)
         self._end_days(found, keys, clears, before, names)
         return found
 
@@ -309,15 +315,6 @@ class AdjustedFeed(SelectedFeed):
         if self._rules:
             self._latest[key] = self._met[pair][0]
         return self._met[pair]
-
-    def _convert(self, ticks: TickBatch, mine: npt.NDArray[np.intp], factor: Fraction) -> None:
-        both = mine[(ticks["kind"][mine] == KIND_QUOTE) & (ticks["side"][mine] == b"N")]
-        if self._prices:
-            self._scale(ticks, "price", mine, 1 / factor)
-            self._scale(ticks, "order_id", both, 1 / factor)
-        if self._sizes:
-            self._scale(ticks, "size", mine, factor)
-            self._scale(ticks, "ref_id", both, factor)
 
     def _scale(self, ticks: TickBatch, field: str, mine: npt.NDArray[np.intp], by: Fraction) -> None:
         """Multiplies the defined numbers of a field."""

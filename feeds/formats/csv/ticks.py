@@ -265,8 +265,8 @@ class TickMaker:
         self._file = _File(found, sample, size_power)
         place = self._file.place
         row = self._file.rules(profile.fields)
-        self._times = TimeReader(found, [rule for rule in row if rule.unit], sample, date=date, place=place)
-        self.needs_date = self._times.needs_date
+        self.times = TimeReader(found, [rule for rule in row if rule.unit], sample, date=date, place=place)
+        self.needs_date = self.times.needs_date
         named, keeps = profile.symbol, None if select is None or not select.symbols else select.keeps
         #: The columns of symbols, if there are any, and the keys by which ticks name them.
         self._named = [place((name,)) for name in named.joined] or [place(named.columns)] if named.columns else []
@@ -320,7 +320,7 @@ class TickMaker:
             wanted |= faults != 0
             cells.keep(wanted)
             keys = keys[wanted]
-        fields = self._times.read(cells, self._own_dates(keys))
+        fields = self.times.read(cells, self._own_dates(keys))
         running = self._fields.running if self._running is None else self._running.fields.running
         self._more = {} if running is None else self._since_last(*running, cells, keys, fields)
         if self._running is None:
@@ -418,7 +418,7 @@ class TickMaker:
         read(cells, found)
         totals = found["size"]
         sound = np.flatnonzero(cells.faults == 0)
-        days = self._times.local_days(times["ts_event" if "ts_event" in times else "ts_recv"][sound])
+        days = self.times.local_days(times["ts_event" if "ts_event" in times else "ts_recv"][sound])
         more, falls = self._totals.differences(totals[sound], None if keys is None else keys[sound], days)
         totals[sound] = more
         cells.faults[sound[falls]] = at << 8 | FAULT_FALLS
@@ -435,7 +435,7 @@ class TickMaker:
 
     def can_round(self, column: int) -> bool:
         """True if a column holds decimals, which may be rounded on request; times of other forms may not."""
-        return self._times.is_decimal(column) or any(
+        return self.times.is_decimal(column) or any(
             rule.field not in IDS and not rule.map for rule in self._rules_of(column)
         )
 
@@ -445,14 +445,6 @@ class TickMaker:
 
     def _rules_of(self, column: int) -> list[FieldRule]:
         return [rule for rule in self.rules if self.found.column(rule.columns) == column]
-
-    def cure(self, column: int, fault: int) -> str:
-        """Advice for a fault in a column of times; empty for any other column."""
-        return self._times.cure(column, fault)
-
-    def unresolved(self) -> int | None:
-        """See ``TimeReader``."""
-        return self._times.unresolved()
 
     @property
     def joined(self) -> list[int]:
@@ -629,9 +621,11 @@ class CsvRows:
                 line += block.lines
                 if self._stopped:
                     break
-            if (column := self._maker.unresolved()) is not None:
+            if (column := self._maker.times.unresolved()) is not None:
                 problem = f"column {self._maker.columns[column]}: the file ends at {FAULT_WORDS[FAULT_TWICE]}"
-                raise FormatError(f"{problem}{self._maker.cure(column, FAULT_TWICE)}", path=self._path, line=line - 1)
+                raise FormatError(
+                    f"{problem}{self._maker.times.cure(column, FAULT_TWICE)}", path=self._path, line=line - 1
+                )
         except FeedError as error:
             if error.path is None:
                 raise type(error)(str(error), path=self._path) from error.__cause__
@@ -697,7 +691,7 @@ class CsvRows:
         text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
         word = FAULT_WORDS[kind]
         cure = first = ""
-        timed = self._maker.cure(number, kind)
+        timed = self._maker.times.cure(number, kind)
         if self._rounds is not None and self._maker.can_round(number):
             cure = " (it rounds to 0)" if self._rounds else " (inexact='round' rounds them to the nearest)"
         more = {

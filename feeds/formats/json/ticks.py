@@ -214,7 +214,13 @@ class JsonTicks:
         self.counts["messages"] += 1
         if self._profile.connection is not None:
             try:
-                self._follow_connection(message, now_ns)
+                if (number := self._profile.connection_number(message)) is not None:
+                    if self._connection is None:
+                        self._connection = Chain(drops=False)
+                    step = self._connection.change(Numbers(number), None, 0)
+                    self.counts["not_rising"] += step.back
+                    if step.missing:
+                        self._missing(None, step, now_ns or self._latest_ns or 0)
             except BadRecord as error:
                 self._refuse(f"gapless.last: {error}", offset, line)
         rules = self._profile.rules_of(message)
@@ -222,17 +228,6 @@ class JsonTicks:
             self._message.take(rules, message, size, now_ns, (offset, line))
         else:
             self.counts["other_messages"] += 1
-
-    def _follow_connection(self, message: Any, now_ns: int | None) -> None:
-        number = self._profile.connection_number(message)
-        if number is None:
-            return
-        if self._connection is None:
-            self._connection = Chain(drops=False)
-        step = self._connection.change(Numbers(number), None, 0)
-        self.counts["not_rising"] += step.back
-        if step.missing:
-            self._missing(None, step, now_ns or self._latest_ns or 0)
 
     def _missing(self, symbol: str | None, step: Step, now_ns: int) -> None:
         """Notes messages that never came. ``symbol``: None for those of a connection, which may be of any symbol."""
@@ -281,13 +276,6 @@ class JsonTicks:
         for at in range(0, len(self._made), _BYTES):
             _TWO_TIMES.pack_into(self._made, at, received, received)
         self._latest_ns = received
-
-    def _follow_book(self, symbol: str, *, begins: bool) -> None:
-        """Notes a tick of a book that may lack changes. ``begins``: the book begins anew with it."""
-        if begins:
-            del self._doubtful[symbol]
-        else:
-            self._stale[symbol] = self._doubtful[symbol]
 
     def _symbol(self, name: str) -> int:
         index = self._index.get(name)
@@ -428,8 +416,10 @@ class _Message:
         if in_book:
             ticks._with_books[symbol] = None
             if symbol in ticks._doubtful:
-                begins = is_snapshot or (kind == KIND_QUOTE and side == b"N" and not depth)
-                ticks._follow_book(symbol, begins=bool(begins))
+                if is_snapshot or (kind == KIND_QUOTE and side == b"N" and not depth):
+                    del ticks._doubtful[symbol]  # the book begins anew
+                else:
+                    ticks._stale[symbol] = ticks._doubtful[symbol]
 
     def _add_bar(self, rule: MessageRule, symbol: str, values: Values) -> None:
         """Adds a tick of a bar that begins at its time: nobody knows the bar before its end."""

@@ -113,10 +113,6 @@ class _PartColumns(Columns):
         of_parts = [name for part, columns in self.others for name in (*part.where, *columns.names)]
         return list(dict.fromkeys([*super().names, *of_parts, "instrument_id"]))
 
-    @property
-    def has_sizes(self) -> bool:
-        return super().has_sizes or any(columns.has_sizes for _, columns in self.others)
-
     def convert(
         self, column: Callable[[str], Column], rows: range | npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32]
     ) -> Conversion:
@@ -181,6 +177,7 @@ class DatabentoSource(Dialect):
         made = _PartColumns.of_rules(self.names, (*of_all, *head.fields), ones, reading)
         made.of |= {"symbol": "symbol"} if self._has_symbols else {"instrument_id": "instrument_id"}
         made.others = [(part, Columns.of_rules(self.names, (*of_all, *part.fields), ones, reading)) for part in others]
+        made.has_sizes |= any(columns.has_sizes for _, columns in made.others)
         made.are_views = "action" in self.names if "bid_px_00" in self.names else None
         return made
 

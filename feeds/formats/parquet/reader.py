@@ -267,6 +267,24 @@ def _open_arrow(path: Path | str, limits: InflateLimits | None) -> ArrowSource:
     )
 
 
+def _dialect_of(source: ArrowSource, path: Path | str, said: Options) -> Dialect | None:
+    """A source as one of a program that writes such columns. A user who names columns knows them."""
+    if is_nautilus(source):
+        return NautilusSource(source, path)
+    if said.columns:
+        return None
+    if (kind := freqtrade_kind(source, path)) is not None:
+        return FreqtradeSource(source, path, kind)
+    return DatabentoSource(source, path) if is_databento(source) else None
+
+
+def _interrupt(path: Path | str) -> None:
+    """Ends requests to a store, for which a thread may wait."""
+    found = object_at(path)
+    for file in () if found is None else list(found.files):
+        file.interrupt()
+
+
 # The number of the first row, and then a record batch, or how many rows were not read.
 Read = tuple[int, Any]
 
@@ -316,7 +334,7 @@ class ParquetFeed(BaseFeed):
         self._counts = dict.fromkeys(_COUNTS, 0)
 
         self._source = _open_arrow(self._path, options["limits"])
-        dialect = self._dialect(said)
+        dialect = _dialect_of(self._source, self._path, said)
         if dialect is not None:
             self._source = dialect
             size_unit = f"1e{dialect.size_power}" if size_unit is None else size_unit
@@ -366,16 +384,6 @@ class ParquetFeed(BaseFeed):
         info = self._info_of(own, dialect, unit, said)
         self._event, masks = said.ends_of(info.flags or Flags(), own is not None or dialect is not None)
         self._info = replace(info, flags=masks)
-
-    def _dialect(self, said: Options) -> Dialect | None:
-        """The source as one of a program that writes such columns. A user who names columns knows them."""
-        if is_nautilus(self._source):
-            return NautilusSource(self._source, self._path)
-        if said.columns:
-            return None
-        if (kind := freqtrade_kind(self._source, self._path)) is not None:
-            return FreqtradeSource(self._source, self._path, kind)
-        return DatabentoSource(self._source, self._path) if is_databento(self._source) else None
 
     def _info_of(self, own: Own | None, dialect: Dialect | None, unit: float | None, said: Options) -> FeedInfo:
         from pyarrow.types import is_integer
@@ -486,36 +494,27 @@ class ParquetFeed(BaseFeed):
                     raise part.fault
                 del part  # frees the batch before the wait for the next one
         finally:
-            self._interrupt()
+            _interrupt(self._path)
             made.close()
 
     def close(self) -> None:
         """See ``BaseFeed``."""
         super().close()
-        self._interrupt()
-
-    def _interrupt(self) -> None:
-        """Ends requests to a store, for which a thread may wait."""
-        found = object_at(self._path)
-        for file in () if found is None else list(found.files):
-            file.interrupt()
+        _interrupt(self._path)
 
     def _made(self, keeps: KeepsGroup | None) -> Generator[_Made, None, None]:
         """The rows as ticks. Another thread may run it, ahead of the ticks yielded."""
-        batches = self._read(keeps)
+        if keeps is None:
+            keeps = _group_filter(self._columns, self._reading, self._select, self._source.schema)
+        batches: PrefetchedBatches[Read] | Generator[Read, None, None]
+        batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
+        # Reading Parquet takes longer than making ticks of it, so a thread reads ahead.
+        if self._source.row_groups is not None and may_prefetch():
+            batches = PrefetchedBatches(batches, f"strand read {Path(self._path).name}")
         try:
             yield from starmap(self._convert, batches)
         finally:
             batches.close()
-
-    def _read(self, keeps: KeepsGroup | None) -> PrefetchedBatches[Read] | Generator[Read, None, None]:
-        if keeps is None:
-            keeps = _group_filter(self._columns, self._reading, self._select, self._source.schema)
-        batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
-        # Reading Parquet takes longer than making ticks of it, so a thread reads ahead.
-        if self._source.row_groups is None or not may_prefetch():
-            return batches
-        return PrefetchedBatches(batches, f"strand read {Path(self._path).name}")
 
     def _convert(self, first: int, batch: Any) -> _Made:
         """The wanted ticks of a record batch, up to its first fault. ``first``: the number of its first row, from 0.

@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SAMPLES", "BaseFeed", "Feed", "FeedInfo", "Flags", "Selection", "Skipped", "SkippedRecord", "StockAttributes",
-    "TickBatch", "TicksAre", "batches_from", "files_read", "files_written", "follow_run", "inflates", "is_glob",
-    "is_live", "live_counts_of", "merges_in_blocks", "names_like", "numbered", "passed_ns", "shown_ticks",
-    "skipped_of", "state_of", "tick_feeds_of", "usual_flags",
+    "TickBatch", "TicksAre", "as_base", "batches_from", "inflates", "is_glob", "merges_in_blocks", "names_like",
+    "numbered", "shown_ticks", "skipped_of", "usual_flags",
 ]  # fmt: skip
 
 #: Characters of a path that a line shows.
@@ -389,6 +388,11 @@ class BaseFeed(ABC):
     #: At an empty batch: no tick before this time will come, in ns since 1970-01-01 UTC, so timers up to it are due.
     #: None: only ticks tell the time.
     passed_ns: int | None = None
+    #: True if ticks come when they happen, however fast they are handled. If a run cannot keep up with such a feed, it
+    #: says so (docs/overload.md).
+    is_live: bool = False
+    #: The files that the feed writes itself, as a live feed its recording: no output of a run may be one of them.
+    writes: Sequence[str] = ()
 
     def __init__(self) -> None:
         self.skipped = Skipped()
@@ -413,19 +417,6 @@ class BaseFeed(ABC):
     def reads(self) -> Sequence[str]:
         """The files that the feed reads: no output of a run may be one of them."""
         return (self.info.path,)
-
-    @property
-    def writes(self) -> Sequence[str]:
-        """The files that the feed writes itself, as a live feed its recording: no output of a run may be one of them
-        either.
-        """
-        return ()
-
-    @property
-    def is_live(self) -> bool:
-        """True if ticks come when they happen, however fast they are handled. If a run cannot keep up with such a feed,
-        it says so (docs/overload.md)."""
-        return False
 
     def live_counts(self) -> Mapping[str, Any]:
         """Counts of a live feed so far, for those who look at its run from outside; empty for other feeds. Any thread
@@ -623,66 +614,28 @@ def skipped_of(feed: Feed) -> Skipped:
     return found if isinstance(found, Skipped) else Skipped()
 
 
-def tick_feeds_of(feed: Feed) -> npt.NDArray[np.int32] | None:
-    """``BaseFeed.tick_feeds`` of any feed."""
-    found: npt.NDArray[np.int32] | None = getattr(feed, "tick_feeds", None)
-    return found
-
-
-def files_read(feed: Feed) -> Sequence[str]:
-    """The files that any feed reads: its ``reads``, or its path where it has none."""
-    found: Sequence[str] = getattr(feed, "reads", (feed.info.path,))
-    return found
-
-
-def files_written(feed: Feed) -> Sequence[str]:
-    """The files that any feed writes itself."""
-    found: Sequence[str] = getattr(feed, "writes", ())
-    return found
-
-
-def is_live(feed: Feed) -> bool:
-    """``BaseFeed.is_live`` of any feed."""
-    return bool(getattr(feed, "is_live", False))
-
-
 def merges_in_blocks(feed: Feed) -> bool:
     """True if blocks may take ticks of the feed's files (``MergedFeed.merges_in_blocks``). Its own class has to say so:
     a feed of one's own may hand on the attributes of another one, whose batches it changes."""
     return hasattr(type(feed), "merges_in_blocks") and bool(cast(Any, feed).merges_in_blocks)
 
 
-def passed_ns(feed: Feed) -> int | None:
-    """``BaseFeed.passed_ns`` of any feed."""
-    found: int | None = getattr(feed, "passed_ns", None)
-    return found
+def as_base(feed: Feed) -> BaseFeed:
+    """Any feed with all that a ``BaseFeed`` has: what it lacks is by ``BaseFeed``."""
+    return feed if isinstance(feed, BaseFeed) else cast(BaseFeed, _Completed(feed))
 
 
-def state_of(feed: Feed) -> Mapping[str, Any] | None:
-    """``BaseFeed.state`` of any feed."""
-    own: Any = getattr(feed, "state", None)
-    found: Mapping[str, Any] | None = None if own is None else own()
-    return found
+class _Completed:
+    """A feed of another class, with the defaults of ``BaseFeed``."""
 
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
 
-def line_numbers(feed: Feed) -> LineNumbers | None:
-    """``BaseFeed.line_numbers`` of any feed."""
-    own: Any = getattr(feed, "line_numbers", None)
-    found: LineNumbers | None = None if own is None else own()
-    return found
-
-
-def follow_run(feed: Feed, published: Callable[[], int], handled: Callable[[], int]) -> None:
-    """``BaseFeed.follow`` of any feed."""
-    if (own := getattr(feed, "follow", None)) is not None:
-        own(published, handled)
-
-
-def live_counts_of(feed: Feed) -> Mapping[str, Any]:
-    """``BaseFeed.live_counts`` of any feed."""
-    own: Any = getattr(feed, "live_counts", None)
-    found: Mapping[str, Any] = {} if own is None else own()
-    return found
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(self._feed, name):
+            return getattr(self._feed, name)
+        default = vars(BaseFeed)[name]
+        return default.__get__(self._feed) if hasattr(default, "__get__") else default
 
 
 def shown_ticks(

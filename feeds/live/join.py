@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.background import Background
-from strand.binding.merge import UNMAPPED
 from strand.brief import listed
 from strand.errors import ConfigurationError, FeedError, GapError, TruncatedFeedError
 from strand.feeds.base import (
@@ -28,13 +27,8 @@ from strand.feeds.base import (
     LineNumbers,
     Skipped,
     TickBatch,
+    as_base,
     batches_from,
-    files_read,
-    files_written,
-    follow_run,
-    line_numbers,
-    live_counts_of,
-    passed_ns,
     skipped_of,
 )
 from strand.feeds.io.files import Frames, Paths
@@ -195,7 +189,7 @@ class _Arrivals:
                 if len(batch):
                     self._learn(batch["instrument_id"])
                     self._add(batch)
-                elif (passed := passed_ns(self.live)) is not None:
+                elif (passed := as_base(self.live).passed_ns) is not None:
                     self._add_time(passed)
                 if self.asks:
                     self._tell_numbers()
@@ -206,7 +200,7 @@ class _Arrivals:
     def _tell_numbers(self) -> None:
         """Tells the line's numbers, once: this thread alone may ask a receiver for them."""
         self.asks = False
-        self.numbers = self.numbers or line_numbers(self.live) or self.seen.numbers
+        self.numbers = self.numbers or as_base(self.live).line_numbers() or self.seen.numbers
 
     def _learn(self, ids: npt.NDArray[np.uint32]) -> None:
         """Notes the names of symbols: the feed's own table must not be read while it receives."""
@@ -224,7 +218,7 @@ class _Arrivals:
 
     def _add(self, batch: TickBatch) -> None:
         sequences, size = batch["sequence"].astype(np.int64), batch.nbytes
-        numbers = None if self.first else line_numbers(self.live)
+        numbers = None if self.first else as_base(self.live).line_numbers()
         self._notes = self._notes and numbers is None
         if self._notes:
             self.seen.add(sequences)
@@ -259,130 +253,42 @@ class _Arrivals:
         self.bell.ring()
 
 
-class JoinedFeed(BaseFeed):
-    """Plays recorded ticks, and goes on with a live feed where they end.
+class _Line:
+    """Numbers of a line's messages: those of the recording, those that came, and those that neither had.
 
-    Args:
-        recorded: The recorded feed.
-        live: The live feed.
-        options: The options of ``join``.
+    Attributes:
+        last: The number of the latest message whose ticks were given.
+        unmet: Ranges in which the line had come no further, or had not begun, when the recording had gone on.
+        is_live: Whether the recording has been played.
     """
 
-    def __init__(self, recorded: Feed, live: Feed, options: JoinOptions) -> None:
-        super().__init__()
-        self.recorded, self._options = recorded, options
-        self.live: Any = live
-        is_line = line_numbers(live) is not None or line_numbers(recorded) is not None
-        self._by = options["by"] or ("line" if is_line else "rising")
-        self._check_day()
-        own, theirs = recorded.info, live.info
-        info = replace(theirs, date=theirs.date or own.date, venue=theirs.venue or own.venue)
-        self._arrivals = _Arrivals(live, info, options["memory_bytes"], options["disk_bytes"], notes=self._by == "line")
-        parts: Sequence[Any] = (recorded, self._arrivals)
-        self._remap = SymbolRemap(parts, venue_in_name=False, max_symbols=None)
+    def __init__(self, recorded: Feed, arrivals: _Arrivals) -> None:
+        self._recorded, self._live, self._arrivals = as_base(recorded), as_base(arrivals.live), arrivals
         self._seen = _Seen(recorded.info.path)
-        self._started = self._stopped = self._is_closed = self._is_live = False
-        #: The ticks that were given of each, those of the line that the recording had, and the number of the latest.
-        self._recorded_ticks = self._live_ticks = self._repeated = self._last = 0
-        #: Ticks of the line that were taken and not given yet.
-        self._ahead: TickBatch = empty(0)
-        #: Ranges in which the line had come no further, or had not begun, when the recording had gone on.
-        self._unmet: list[Range] = [(0, 0)]
-        self._waits_until: float | None = None
-        #: By symbol, and kind where they have numbers of their own.
-        self._last_of = np.zeros((1, KIND_STATUS + 1), _LAST)
-        #: The latest time of the recording's ticks, and how many times numbers have begun anew behind it.
-        self._recorded_ns, self._begun_anew = 0, 0
-        self._symbol_gaps: list[tuple[str, int, int]] = []
-        #: Ticks that were given, with the ticks of the line that were taken by then.
-        self._marks: collections.deque[tuple[int, int]] = collections.deque()
-        self._handled, self._asks = 0, False
-        #: Ticks of batches behind which another one was asked for: a caller without a run has handled these.
-        self._passed_on = 0
-        self.follow(lambda: 0, lambda: self._passed_on)
+        self.last, self.is_live = 0, False
+        self.unmet: list[Range] = [(0, 0)]
 
-    def _check_day(self) -> None:
-        own, theirs = self.recorded.info, self.live.info
-        days = {part["date"] for part in own.details.get("feeds", ())} or {own.date}
-        if self._by == "line" and theirs.date is not None and (days - {theirs.date, None} or len(days) > 1):
-            raise ConfigurationError(
-                "recorded",
-                f"its day is {own.date or 'more than one'}, and that of the line is {theirs.date}: numbers of a line "
-                "begin anew each day; give the files of the line's day, or date=",
-            )
+    def add(self, sequences: npt.NDArray[np.int64]) -> None:
+        """Notes the numbers of the recording's ticks, unless it says those of its messages. Raises FeedError."""
+        if self._recorded.line_numbers() is None:
+            self._seen.add(sequences)
 
     @property
-    def info(self) -> FeedInfo:
-        """Description of the live feed."""
-        found: FeedInfo = self.live.info
-        return found
+    def recorded(self) -> LineNumbers | None:
+        """The numbers of the recording."""
+        return self._recorded.line_numbers() or self._seen.numbers
 
     @property
-    def symbols(self) -> Sequence[str]:
-        return self._remap.names
-
-    @property
-    def max_symbols(self) -> int:
-        return self._remap.max_symbols
-
-    @property
-    def reads(self) -> Sequence[str]:
-        return (*files_read(self.recorded), *files_read(self.live))
-
-    @property
-    def writes(self) -> Sequence[str]:
-        return files_written(self.live)
-
-    @property
-    def is_live(self) -> bool:
-        return True
-
-    @property
-    def skipped(self) -> Skipped:
-        """Records that either feed skipped."""
-        own, theirs = skipped_of(self.recorded), skipped_of(self.live)
-        return Skipped(own.counts + theirs.counts, [*own.samples, *theirs.samples])
-
-    @skipped.setter
-    def skipped(self, own: Skipped) -> None:
-        """Each feed has its own."""
-
-    def live_counts(self) -> Mapping[str, Any]:
-        return live_counts_of(self.live)
-
-    def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
-        def live_handled() -> int:
-            done = handled()
-            with self._arrivals.bell:
-                self._asks = True
-                while self._marks and self._marks[0][0] <= done:
-                    self._handled = self._marks.popleft()[1]
-            return self._handled
-
-        del published
-        follow_run(self.live, lambda: self._arrivals.arrived, live_handled)
-
-    def statistics(self) -> dict[str, int]:
-        """The live feed's counts; ``recorded_ticks``, ``live_ticks`` and ``repeated_ticks`` (of the line, which the
-        recording had); ``gap_messages`` that neither had; ``begun_anew``: symbols and kinds of tick whose numbers fell
-        where the line goes on."""
-        theirs = dict(self.live.statistics())
-        missing = sum(end - first for first, end in self.gaps()) + sum(e - f for _, f, e in self._symbol_gaps)
-        if self._by != "line":
-            missing += theirs.get("gap_messages", 0)
-        return {
-            **theirs, "gap_messages": missing, "recorded_ticks": self._recorded_ticks, "live_ticks": self._live_ticks,
-            "repeated_ticks": self._repeated, "begun_anew": self._begun_anew,
-        }  # fmt: skip
+    def is_met(self) -> bool:
+        """True if the line began no later than the recording ended."""
+        numbers, first = self.recorded, self._arrivals.first
+        return not first or numbers is None or first <= numbers.next
 
     def gaps(self) -> list[Range]:
-        """Ranges [from, to) of the line's numbers that neither the recording nor the line had. Call it when the feed
-        has ended. Empty unless the numbers are those of a line."""
-        if self._by != "line":
-            return []
-        recorded, live = self._numbers(), line_numbers(self.live) or self._arrivals.seen.numbers
+        """Ranges [from, to) that neither had."""
+        recorded, live = self.recorded, self._live.line_numbers() or self._arrivals.seen.numbers
         missing = [] if recorded is None else list(recorded.missing)
-        if live is not None and live.first and self._is_live:
+        if live is not None and live.first and self.is_live:
             begun = live.first if recorded is None else recorded.next
             missing.append((begun, max(live.next, begun)))
         return self._without_line(missing, live)
@@ -391,209 +297,10 @@ class JoinedFeed(BaseFeed):
         """Ranges of numbers without those that came of the line in time."""
         if live is None or not live.first:
             return missing
-        end = live.next if self._is_live else min(live.next, self._last + 1)
-        return _without(missing, _without([(live.first, end)], [*live.missing, *self._unmet]))
+        end = live.next if self.is_live else min(live.next, self.last + 1)
+        return _without(missing, _without([(live.first, end)], [*live.missing, *self.unmet]))
 
-    def report(self) -> dict[str, Any]:
-        """Report of the feed: its counts, ``gaps`` as [from, to) ranges, ``symbol_gaps`` as (symbol, from, to), the
-        most bytes that waited, and whether the line was reached (``is_live``). ``live.report()`` is that of the line.
-        """
-        return {
-            "recorded": self.recorded.info.path,
-            "is_live": self._is_live,
-            "recorded_ticks": self._recorded_ticks,
-            "live_ticks": self._live_ticks,
-            "repeated_ticks": self._repeated,
-            "gaps": self.gaps(),
-            "symbol_gaps": self._symbol_gaps,
-            "most_bytes": self._arrivals.most_bytes,
-        }
-
-    def stop(self) -> None:
-        """Ends the iteration under way, or the next. Any thread or a signal may call it."""
-        self._stopped = True
-        getattr(self.live, "stop", self.live.close)()
-
-    def close(self) -> None:
-        """Ends both feeds. May be repeated."""
-        self.stop()
-        if self._started and not self._is_closed:
-            self._arrivals.end()
-            self._arrivals.drop()
-        self._is_closed = True
-        super().close()
-        self.recorded.close()
-        self.live.close()
-
-    def batches(self) -> Iterator[TickBatch]:
-        """Yields batches of ticks; the first one is empty. The feed can be iterated once.
-
-        Each error comes after every tick before it.
-
-        Raises:
-            GapError: If messages between the recording and the line are missing, with ``on_gap="raise"``.
-            FeedError: What either feed raises.
-        """
-        if self._started:
-            raise FeedError("a live feed can be read once", path=self.info.path)
-        self._started = True
-        self._arrivals.start()
-        try:
-            yield empty(0)
-            for part in (self._play(), self._go_live()):
-                for batch in part:
-                    yield batch
-                    self._passed_on += len(batch)
-                if self._stopped:
-                    break
-            if self._arrivals.error is not None and not self._stopped:
-                raise self._arrivals.error
-        finally:
-            self._arrivals.end()
-
-    # ---- the recording
-
-    def _play(self) -> Iterator[TickBatch]:
-        """The recording, and what it got while the line had not begun where it ended."""
-        while True:
-            fault: FeedError | None = None
-            sizes = self._sizes()
-            try:
-                for batch in batches_from(self.recorded, self._recorded_ticks):
-                    self.passed_ns = passed_ns(self.recorded)
-                    if len(batch):
-                        yield from self._with_line(batch)
-                    else:
-                        yield batch
-                    if self._stopped:
-                        return
-            except TruncatedFeedError as error:  # it may still be written
-                fault = error
-            self.passed_ns = None
-            while not (self._arrivals.arrived or self._arrivals.is_over or self._stopped):
-                self._arrivals.wait(lambda: self._arrivals.has_some, _SLICE_S)
-                if (taken := self._arrivals.take()) is not None:  # time, or the line's first ticks
-                    self._ahead, self.passed_ns = taken
-                yield empty(0)
-            self.passed_ns = None
-            while True:
-                if self._stopped or self._by != "line" or self._meets() or self._patience() <= 0:
-                    if fault is not None and not self._arrivals.first and not self._stopped:
-                        raise fault
-                    return
-                time.sleep(_LOOK_S)
-                yield empty(0)
-                if not sizes or self._sizes() != sizes:
-                    break
-
-    def _sizes(self) -> list[int]:
-        """The sizes of the recording's files, by which it is read again only when it has grown; empty if it is none."""
-        try:
-            return [Path(path).stat().st_size for path in files_read(self.recorded)]
-        except OSError:
-            return []
-
-    def _meets(self) -> bool:
-        """Tells whether the line began no later than the recording ended."""
-        numbers, first = self._numbers(), self._arrivals.first
-        return not first or numbers is None or first <= numbers.next
-
-    def _numbers(self) -> LineNumbers | None:
-        """The numbers of the recording."""
-        return line_numbers(self.recorded) or self._seen.numbers
-
-    def _patience(self) -> float:
-        """Seconds left to wait for either feed to come as far as the other."""
-        now = time.monotonic()
-        if self._waits_until is None:
-            self._waits_until = now + self._options["wait_s"]
-        return self._waits_until - now
-
-    def _with_line(self, batch: TickBatch) -> Iterator[TickBatch]:
-        """A batch of the recording; where it lacks messages, the line's ticks of these."""
-        sequences = batch["sequence"].astype(np.int64)
-        n, made = len(batch), self._renumbered(0, batch)
-        self._recorded_ticks += n
-        if self._by != "line":
-            self._note(made)
-            yield made
-            return
-        if line_numbers(self.recorded) is None:
-            self._seen.add(sequences)
-        before = np.concatenate(([self._last], sequences[:-1]))
-        first, at = self._arrivals.first, 0
-        if not first:
-            self._unmet[0] = 0, int(sequences[-1]) + 1
-        else:
-            for hole in np.flatnonzero((before > 0) & (sequences > before + 1) & (sequences > first)).tolist():
-                if at < hole:
-                    yield made[at:hole]
-                at, low, high = hole, int(before[hole]) + 1, int(sequences[hole])
-                self._last = low - 1
-                if self._arrivals.reached < high and self._patience() > 0:
-                    self._arrivals.wait(lambda: self._arrivals.reached >= high, self._patience())  # noqa: B023
-                reached = self._arrivals.reached
-                yield from self._line_up_to(low, high)
-                if reached < high:  # more may have come while that was given
-                    self._unmet.append((max(reached, self._last) + 1, high))
-        self._last = int(sequences[-1])
-        yield made[at:]
-
-    def _line_up_to(self, begin: int, end: int) -> Iterator[TickBatch]:
-        """The line's ticks of messages from a number to before another, as far as they have come."""
-        while len(self._ahead) or (self._arrivals.has_some and self._more()):
-            numbers = self._ahead["sequence"]
-            old, new = np.searchsorted(numbers, [begin, end]).tolist()
-            part, self._ahead = self._ahead[old:new], self._ahead[max(old, new) :]
-            self._repeated += old
-            if len(part):
-                self._last = int(part["sequence"][-1])
-                self._live_ticks += len(part)
-                yield self._renumbered(1, part)
-            if len(self._ahead):
-                return
-
-    def _more(self) -> bool:
-        """Takes ticks of the line that have come. The recording tells the time as long as it plays."""
-        if (taken := self._arrivals.take()) is not None:
-            self._ahead = taken[0]
-        return True
-
-    # ---- the line
-
-    def _go_live(self) -> Iterator[TickBatch]:
-        self._is_live = True
-        joined = self._by != "line"
-        numbers = None if joined else self._numbers()
-        while True:
-            numbers = self._tell_holes(numbers)
-            if not len(self._ahead):
-                taken = self._arrivals.take()
-                if taken is None:
-                    if self._arrivals.is_over and not self._arrivals.has_some:
-                        self._tell_holes(numbers)
-                        return
-                    if not self._arrivals.wait(lambda: self._arrivals.has_some, _SLICE_S):
-                        yield empty(0)
-                    continue
-                self._ahead, self.passed_ns = taken
-                if not len(self._ahead):
-                    yield self._ahead
-                    continue
-            part, self._ahead = self._ahead, empty(0)
-            if not joined:
-                old = int(np.searchsorted(part["sequence"], self._last + 1))
-                self._repeated += old
-                part = part[old:]
-                if joined := len(part) > 0:
-                    self._look_at_gap(int(part["sequence"][0]))
-                else:
-                    self._mark()
-            if len(part):
-                self.passed_ns = None
-                yield from self._new_of_line(part)
-
-    def _tell_holes(self, recorded: LineNumbers | None) -> LineNumbers | None:
+    def tell_holes(self, recorded: LineNumbers | None) -> LineNumbers | None:
         """Tells of messages within the recording that it and the line lack, once the line has come beyond it. Returns
         the recording's numbers until then."""
         if recorded is None:
@@ -603,64 +310,83 @@ class JoinedFeed(BaseFeed):
             return recorded
         if holes := self._without_line(list(recorded.missing), live):
             named = [f"{low:,} to {end - 1:,}" if end - low > 1 else f"{low:,}" for low, end in holes]
-            self._tell_gap(f"messages {listed(named)}", sum(end - low for low, end in holes), None)
+            _tell_gap(f"messages {listed(named)}", sum(end - low for low, end in holes), None)
         return None
 
-    def _look_at_gap(self, number: int) -> None:
-        """Tells of messages between the recording and the line. Raises GapError."""
-        numbers, first = self._numbers(), self._arrivals.first
+    def look_at_gap(self, number: int, *, raises: bool) -> None:
+        """Tells of messages between the recording and the line, which goes on with a number. Raises GapError."""
+        numbers, first = self.recorded, self._arrivals.first
         if numbers is not None and first > numbers.next:
-            self._tell_gap(f"messages {numbers.next:,} to {first - 1:,}", first - numbers.next, None)
-            if self._options["on_gap"] == "raise":
+            _tell_gap(f"messages {numbers.next:,} to {first - 1:,}", first - numbers.next, None)
+            if raises:
                 raise GapError(
                     f"the recording ends with message {numbers.next - 1:,}, and the line begins with {first:,}: begin "
                     "to listen earlier, or record for longer; on_gap='continue' goes on behind the gap",
-                    path=self.info.path,
+                    path=self._live.info.path,
                     gaps=((numbers.next, first),),
                 )
-        self._last = number
+        self.last = number
 
-    def _tell_gap(self, what: str, missing: int, symbol: str | None) -> None:
-        text = f"{what} are neither in the recording nor on the line"
-        GAP(text=text, symbol=symbol, missing=missing)
 
-    def _new_of_line(self, part: TickBatch) -> Iterator[TickBatch]:
-        """Ticks of the line without those that the recording had, where symbols have numbers of their own."""
-        made = self._renumbered(1, part)
-        keys = None if self._by == "line" else self._keys(made)
-        if keys is not None and (latest := self._last_of["number"][keys]).any():
-            numbers = made["sequence"].astype(np.int64)
-            # Only the venue's times compare: those of receipt are of two clocks.
-            times, fell_ns = made["ts_event"], self._last_of["fell_ns"][keys]
-            is_before_fall = (times != made["ts_recv"]) & (times > 0) & (times <= fell_ns)
-            is_higher = (numbers > latest) & ~is_before_fall
-            is_new = (numbers == 0) | is_higher | self._are_anew(made, keys, numbers)
-            begins = np.flatnonzero(is_new & (latest > 0) & (numbers > 0))
-            if len(begins):
-                first = np.full(self._last_of.shape, len(made))
-                backwards = begins[::-1]  # the last one stays: it is the first
-                first[keys[0][backwards], keys[1][backwards]] = backwards
-                is_new |= np.arange(len(made)) >= first[keys]
-            for at in begins.tolist():
-                key = keys[0][at], keys[1][at]
-                last, number = int(self._last_of["number"][key]), int(numbers[at])
-                if not last:
-                    continue
-                self._last_of["number"][key] = 0  # from here on the line goes on by itself
-                name = self.symbols[int(made["instrument_id"][at])]
-                if number <= last:
-                    self._begun_anew += 1
-                    GAP(text=f"{name}: numbers begin anew with {number:,}, behind {last:,}", symbol=name, missing=0)
-                elif self._by == "symbol" and number > last + 1:
-                    self._symbol_gaps.append((name, last + 1, number))
-                    self._tell_gap(f"{name}: messages {last + 1:,} to {number - 1:,}", number - last - 1, name)
-            if not is_new.all():
-                self._repeated += int((~is_new).sum())
-                made = made[is_new]
-        self._live_ticks += len(made)
-        self._mark()
-        if len(made):
-            yield made
+class _Latest:
+    """The latest numbers of symbols that have numbers of their own, or whose kinds of ticks have (``by="rising"``).
+
+    Attributes:
+        begun_anew: How many times numbers have begun anew behind the recording.
+        gaps: Of each symbol, the range that neither had.
+    """
+
+    def __init__(self, by: str, remap: SymbolRemap) -> None:
+        self._by, self._remap = by, remap
+        #: By symbol, and kind where they have numbers of their own.
+        self._last_of = np.zeros((1, KIND_STATUS + 1), _LAST)
+        self._recorded_ns = 0  # the latest time of the recording's ticks
+        self.begun_anew, self.gaps = 0, list[tuple[str, int, int]]()
+
+    def note(self, made: TickBatch) -> None:
+        """Notes the latest numbers and times of the recording's ticks."""
+        self._recorded_ns = max(self._recorded_ns, int(made["ts_event"].max()))
+        (ids, kinds), known = self._keys(made), made["sequence"] > 0
+        numbers, times = made["sequence"][known].astype(np.int64), made["ts_event"][known]
+        key, last_of = (ids[known], kinds[known]), self._last_of
+        before = last_of[key]
+        last_of["number"][key], last_of["ns"][key] = numbers, times
+        now = last_of["number"][key]
+        last_of["fell_ns"][key] = np.where(before["number"] > now, before["ns"], before["fell_ns"])
+        fell = numbers > now  # a lower one has come behind it
+        last_of["fell_ns"][key[0][fell], key[1][fell]] = times[fell]
+
+    def new(self, made: TickBatch) -> TickBatch:
+        """Ticks of the line without those that the recording had."""
+        keys = self._keys(made)
+        if not (latest := self._last_of["number"][keys]).any():
+            return made
+        numbers = made["sequence"].astype(np.int64)
+        # Only the venue's times compare: those of receipt are of two clocks.
+        times, fell_ns = made["ts_event"], self._last_of["fell_ns"][keys]
+        is_before_fall = (times != made["ts_recv"]) & (times > 0) & (times <= fell_ns)
+        is_higher = (numbers > latest) & ~is_before_fall
+        is_new = (numbers == 0) | is_higher | self._are_anew(made, keys, numbers)
+        begins = np.flatnonzero(is_new & (latest > 0) & (numbers > 0))
+        if len(begins):
+            first = np.full(self._last_of.shape, len(made))
+            backwards = begins[::-1]  # the last one stays: it is the first
+            first[keys[0][backwards], keys[1][backwards]] = backwards
+            is_new |= np.arange(len(made)) >= first[keys]
+        for at in begins.tolist():
+            key = keys[0][at], keys[1][at]
+            last, number = int(self._last_of["number"][key]), int(numbers[at])
+            if not last:
+                continue
+            self._last_of["number"][key] = 0  # from here on the line goes on by itself
+            name = self._remap.names[int(made["instrument_id"][at])]
+            if number <= last:
+                self.begun_anew += 1
+                GAP(text=f"{name}: numbers begin anew with {number:,}, behind {last:,}", symbol=name, missing=0)
+            elif self._by == "symbol" and number > last + 1:
+                self.gaps.append((name, last + 1, number))
+                _tell_gap(f"{name}: messages {last + 1:,} to {number - 1:,}", number - last - 1, name)
+        return made if is_new.all() else made[is_new]
 
     def _are_anew(
         self, made: TickBatch, keys: tuple[npt.NDArray[Any], npt.NDArray[Any]], numbers: npt.NDArray[np.int64]
@@ -685,8 +411,6 @@ class JoinedFeed(BaseFeed):
         much_later = timed & (late_ns > _SKEW_NS)
         return known & np.where(own & timed, late_ns > 0, much_later | (falls & (late_ns >= 0)))
 
-    # ---- both
-
     def _keys(self, made: TickBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Places of ticks in ``_last_of``: by symbol, and by kind where each kind has numbers of its own."""
         ids = made["instrument_id"].astype(np.int64)
@@ -697,37 +421,335 @@ class JoinedFeed(BaseFeed):
             self._last_of[: len(last_of)] = last_of
         return ids, kinds
 
-    def _note(self, made: TickBatch) -> None:
-        """Notes the latest numbers and times of the recording's ticks."""
-        self._recorded_ns = max(self._recorded_ns, int(made["ts_event"].max()))
-        (ids, kinds), known = self._keys(made), made["sequence"] > 0
-        numbers, times = made["sequence"][known].astype(np.int64), made["ts_event"][known]
-        key, last_of = (ids[known], kinds[known]), self._last_of
-        before = last_of[key]
-        last_of["number"][key], last_of["ns"][key] = numbers, times
-        now = last_of["number"][key]
-        last_of["fell_ns"][key] = np.where(before["number"] > now, before["ns"], before["fell_ns"])
-        fell = numbers > now  # a lower one has come behind it
-        last_of["fell_ns"][key[0][fell], key[1][fell]] = times[fell]
+
+class _Relay:
+    """Gives the ticks of a recording, and behind them those of a line, each once.
+
+    Attributes:
+        passed_ns: See ``BaseFeed``.
+        recorded_ticks, live_ticks: The number of ticks that were given of each.
+        repeated: The number of ticks of the line that the recording had.
+        is_stopped: Whether somebody has stopped the feed.
+    """
+
+    def __init__(self, recorded: Feed, arrivals: _Arrivals, options: JoinOptions, by: str) -> None:
+        self._recorded, self._arrivals, self._options, self._by = recorded, arrivals, options, by
+        parts: Sequence[Any] = (recorded, arrivals)
+        self.remap = SymbolRemap(parts, venue_in_name=False, max_symbols=None)
+        self.line, self.latest = _Line(recorded, arrivals), _Latest(by, self.remap)
+        self.passed_ns: int | None = None
+        self.is_stopped = False
+        self.recorded_ticks = self.live_ticks = self.repeated = 0
+        #: Ticks of the line that were taken and not given yet.
+        self._ahead: TickBatch = empty(0)
+        self._waits_until: float | None = None
+        #: Ticks that were given, with the ticks of the line that were taken by then.
+        self._marks: collections.deque[tuple[int, int]] = collections.deque()
+        self._handled, self._asks = 0, False
+
+    def handled(self, done: int) -> int:
+        """Number of the line's ticks that are handled, if the first ``done`` ticks that were given are."""
+        with self._arrivals.bell:
+            self._asks = True
+            while self._marks and self._marks[0][0] <= done:
+                self._handled = self._marks.popleft()[1]
+        return self._handled
 
     def _mark(self) -> None:
         with self._arrivals.bell:
             if not self._asks:
                 self._marks.clear()  # nobody acknowledges: the latest one is enough
-            self._marks.append((self._recorded_ticks + self._live_ticks, self._arrivals.taken))
+            self._marks.append((self.recorded_ticks + self.live_ticks, self._arrivals.taken))
 
-    def _renumbered(self, part: int, batch: TickBatch) -> TickBatch:
-        """A copy of ticks with the ids of both feeds together."""
-        remap, made = self._remap, batch.copy()
-        remap.refresh(part)
-        ids = made["instrument_id"]
-        table = remap.table(part)
-        known = ids < len(table)
-        unknown = ids[~known | (table[np.where(known, ids, 0)] == UNMAPPED)]
-        for own_id in np.unique(unknown).tolist():
-            remap.assign(part, own_id)
-        made["instrument_id"] = remap.table(part)[ids]
-        return made
+    def play(self) -> Iterator[TickBatch]:
+        """The recording, and what it got while the line had not begun where it ended."""
+        while True:
+            fault: FeedError | None = None
+            sizes = _sizes(self._recorded)
+            try:
+                for batch in batches_from(self._recorded, self.recorded_ticks):
+                    self.passed_ns = as_base(self._recorded).passed_ns
+                    if len(batch):
+                        yield from self._with_line(batch)
+                    else:
+                        yield batch
+                    if self.is_stopped:
+                        return
+            except TruncatedFeedError as error:  # it may still be written
+                fault = error
+            self.passed_ns = None
+            while not (self._arrivals.arrived or self._arrivals.is_over or self.is_stopped):
+                self._arrivals.wait(lambda: self._arrivals.has_some, _SLICE_S)
+                if (taken := self._arrivals.take()) is not None:  # time, or the line's first ticks
+                    self._ahead, self.passed_ns = taken
+                yield empty(0)
+            self.passed_ns = None
+            while True:
+                if self.is_stopped or self._by != "line" or self.line.is_met or self._patience() <= 0:
+                    if fault is not None and not self._arrivals.first and not self.is_stopped:
+                        raise fault
+                    return
+                time.sleep(_LOOK_S)
+                yield empty(0)
+                if not sizes or _sizes(self._recorded) != sizes:
+                    break
+
+    def _patience(self) -> float:
+        """Seconds left to wait for either feed to come as far as the other."""
+        now = time.monotonic()
+        if self._waits_until is None:
+            self._waits_until = now + self._options["wait_s"]
+        return self._waits_until - now
+
+    def _with_line(self, batch: TickBatch) -> Iterator[TickBatch]:
+        """A batch of the recording; where it lacks messages, the line's ticks of these."""
+        sequences = batch["sequence"].astype(np.int64)
+        n, made = len(batch), self.remap.renumbered(0, batch)
+        self.recorded_ticks += n
+        if self._by != "line":
+            self.latest.note(made)
+            yield made
+            return
+        (line := self.line).add(sequences)
+        before = np.concatenate(([line.last], sequences[:-1]))
+        first, at = self._arrivals.first, 0
+        if not first:
+            line.unmet[0] = 0, int(sequences[-1]) + 1
+        else:
+            for hole in np.flatnonzero((before > 0) & (sequences > before + 1) & (sequences > first)).tolist():
+                if at < hole:
+                    yield made[at:hole]
+                at, low, high = hole, int(before[hole]) + 1, int(sequences[hole])
+                line.last = low - 1
+                if self._arrivals.reached < high and self._patience() > 0:
+                    self._arrivals.wait(lambda: self._arrivals.reached >= high, self._patience())  # noqa: B023
+                reached = self._arrivals.reached
+                yield from self._line_up_to(low, high)
+                if reached < high:  # more may have come while that was given
+                    line.unmet.append((max(reached, line.last) + 1, high))
+        line.last = int(sequences[-1])
+        yield made[at:]
+
+    def _line_up_to(self, begin: int, end: int) -> Iterator[TickBatch]:
+        """The line's ticks of messages from a number to before another, as far as they have come."""
+        while True:
+            if not len(self._ahead):
+                if (taken := self._arrivals.take()) is None:
+                    return
+                self._ahead = taken[0]  # the recording tells the time as long as it plays
+            numbers = self._ahead["sequence"]
+            old, new = np.searchsorted(numbers, [begin, end]).tolist()
+            part, self._ahead = self._ahead[old:new], self._ahead[max(old, new) :]
+            self.repeated += old
+            if len(part):
+                self.line.last = int(part["sequence"][-1])
+                self.live_ticks += len(part)
+                yield self.remap.renumbered(1, part)
+            if len(self._ahead):
+                return
+
+    def go_live(self) -> Iterator[TickBatch]:
+        """The line behind the recording. Raises GapError."""
+        line, joined = self.line, self._by != "line"
+        line.is_live = True
+        numbers = None if joined else line.recorded
+        while True:
+            numbers = line.tell_holes(numbers)
+            if not len(self._ahead):
+                taken = self._arrivals.take()
+                if taken is None:
+                    if self._arrivals.is_over and not self._arrivals.has_some:
+                        line.tell_holes(numbers)
+                        return
+                    if not self._arrivals.wait(lambda: self._arrivals.has_some, _SLICE_S):
+                        yield empty(0)
+                    continue
+                self._ahead, self.passed_ns = taken
+                if not len(self._ahead):
+                    yield self._ahead
+                    continue
+            part, self._ahead = self._ahead, empty(0)
+            if not joined:
+                old = int(np.searchsorted(part["sequence"], line.last + 1))
+                self.repeated += old
+                part = part[old:]
+                if joined := len(part) > 0:
+                    line.look_at_gap(int(part["sequence"][0]), raises=self._options["on_gap"] == "raise")
+                else:
+                    self._mark()
+            if len(part):
+                self.passed_ns = None
+                new = self.remap.renumbered(1, part)
+                if self._by != "line":
+                    new = self.latest.new(new)
+                self.repeated += len(part) - len(new)
+                self.live_ticks += len(new)
+                self._mark()
+                if len(new):
+                    yield new
+
+
+class JoinedFeed(BaseFeed):
+    """Plays recorded ticks, and goes on with a live feed where they end.
+
+    Args:
+        recorded: The recorded feed.
+        live: The live feed.
+        options: The options of ``join``.
+    """
+
+    is_live = True
+
+    def __init__(self, recorded: Feed, live: Feed, options: JoinOptions) -> None:
+        super().__init__()
+        self.recorded, self.writes = recorded, as_base(live).writes
+        self.live: Any = live
+        is_line = as_base(live).line_numbers() is not None or as_base(recorded).line_numbers() is not None
+        self._by = options["by"] or ("line" if is_line else "rising")
+        _check_day(recorded.info, live.info, self._by)
+        own, theirs = recorded.info, live.info
+        info = replace(theirs, date=theirs.date or own.date, venue=theirs.venue or own.venue)
+        self._arrivals = _Arrivals(live, info, options["memory_bytes"], options["disk_bytes"], notes=self._by == "line")
+        self._relay = _Relay(recorded, self._arrivals, options, self._by)
+        self._started = self._is_closed = False
+        #: Ticks of batches behind which another one was asked for: a caller without a run has handled these.
+        self._passed_on = 0
+        self.follow(lambda: 0, lambda: self._passed_on)
+
+    @property
+    def info(self) -> FeedInfo:
+        """Description of the live feed."""
+        return as_base(self.live).info
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        return self._relay.remap.names
+
+    @property
+    def max_symbols(self) -> int:
+        return self._relay.remap.max_symbols
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return (*as_base(self.recorded).reads, *as_base(self.live).reads)
+
+    @property
+    def skipped(self) -> Skipped:
+        """Records that either feed skipped."""
+        own, theirs = skipped_of(self.recorded), skipped_of(self.live)
+        return Skipped(own.counts + theirs.counts, [*own.samples, *theirs.samples])
+
+    @skipped.setter
+    def skipped(self, own: Skipped) -> None:
+        """Each feed has its own."""
+
+    def live_counts(self) -> Mapping[str, Any]:
+        return as_base(self.live).live_counts()
+
+    def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
+        del published
+        relay, arrivals = self._relay, self._arrivals
+        as_base(self.live).follow(lambda: arrivals.arrived, lambda: relay.handled(handled()))
+
+    def statistics(self) -> dict[str, int]:
+        """The live feed's counts; ``recorded_ticks``, ``live_ticks`` and ``repeated_ticks`` (of the line, which the
+        recording had); ``gap_messages`` that neither had; ``begun_anew``: symbols and kinds of tick whose numbers fell
+        where the line goes on."""
+        theirs, relay = dict(self.live.statistics()), self._relay
+        missing = sum(end - first for first, end in self.gaps()) + sum(e - f for _, f, e in relay.latest.gaps)
+        if self._by != "line":
+            missing += theirs.get("gap_messages", 0)
+        return {
+            **theirs, "gap_messages": missing, "recorded_ticks": relay.recorded_ticks, "live_ticks": relay.live_ticks,
+            "repeated_ticks": relay.repeated, "begun_anew": relay.latest.begun_anew,
+        }  # fmt: skip
+
+    def gaps(self) -> list[Range]:
+        """Ranges [from, to) of the line's numbers that neither the recording nor the line had. Call it when the feed
+        has ended. Empty unless the numbers are those of a line."""
+        return self._relay.line.gaps() if self._by == "line" else []
+
+    def report(self) -> dict[str, Any]:
+        """Report of the feed: its counts, ``gaps`` as [from, to) ranges, ``symbol_gaps`` as (symbol, from, to), the
+        most bytes that waited, and whether the line was reached (``is_live``). ``live.report()`` is that of the line.
+        """
+        relay = self._relay
+        return {
+            "recorded": self.recorded.info.path,
+            "is_live": relay.line.is_live,
+            "recorded_ticks": relay.recorded_ticks,
+            "live_ticks": relay.live_ticks,
+            "repeated_ticks": relay.repeated,
+            "gaps": self.gaps(),
+            "symbol_gaps": relay.latest.gaps,
+            "most_bytes": self._arrivals.most_bytes,
+        }
+
+    def stop(self) -> None:
+        """Ends the iteration under way, or the next. Any thread or a signal may call it."""
+        self._relay.is_stopped = True
+        getattr(self.live, "stop", self.live.close)()
+
+    def close(self) -> None:
+        """Ends both feeds. May be repeated."""
+        self.stop()
+        if self._started and not self._is_closed:
+            self._arrivals.end()
+            self._arrivals.drop()
+        self._is_closed = True
+        super().close()
+        self.recorded.close()
+        self.live.close()
+
+    def batches(self) -> Iterator[TickBatch]:
+        """Yields batches of ticks; the first one is empty. The feed can be iterated once.
+
+        Each error comes after every tick before it.
+
+        Raises:
+            GapError: If messages between the recording and the line are missing, with ``on_gap="raise"``.
+            FeedError: What either feed raises.
+        """
+        if self._started:
+            raise FeedError("a live feed can be read once", path=self.info.path)
+        self._started, relay = True, self._relay
+        self._arrivals.start()
+        try:
+            yield empty(0)
+            for part in (relay.play(), relay.go_live()):
+                for batch in part:
+                    self.passed_ns = relay.passed_ns
+                    yield batch
+                    self._passed_on += len(batch)
+                if relay.is_stopped:
+                    break
+            if self._arrivals.error is not None and not relay.is_stopped:
+                raise self._arrivals.error
+        finally:
+            self._arrivals.end()
+
+
+def _check_day(own: FeedInfo, theirs: FeedInfo, by: str) -> None:
+    """Raises ConfigurationError for a recording of another day than the line."""
+    days = {part["date"] for part in own.details.get("feeds", ())} or {own.date}
+    if by == "line" and theirs.date is not None and (days - {theirs.date, None} or len(days) > 1):
+        raise ConfigurationError(
+            "recorded",
+            f"its day is {own.date or 'more than one'}, and that of the line is {theirs.date}: numbers of a line "
+            "begin anew each day; give the files of the line's day, or date=",
+        )
+
+
+def _sizes(feed: Feed) -> list[int]:
+    """The sizes of a recording's files, by which it is read again only when it has grown; empty if it is none."""
+    try:
+        return [Path(path).stat().st_size for path in as_base(feed).reads]
+    except OSError:
+        return []
+
+
+def _tell_gap(what: str, missing: int, symbol: str | None) -> None:
+    GAP(text=f"{what} are neither in the recording nor on the line", symbol=symbol, missing=missing)
 
 
 def _without(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:

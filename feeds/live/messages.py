@@ -1,7 +1,9 @@
-"""Events of feeds of messages; ticks of messages that are records of ``strand.TICK``, and messages that come twice."""
+"""Events and the end of feeds of messages; ticks of messages, and messages that come twice."""
 
 from __future__ import annotations
 
+import collections
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -11,8 +13,9 @@ import numpy.typing as npt
 
 from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
-from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks
+from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.live.mold import GAP
+from strand.feeds.live.options import KafkaOptions, WebSocketOptions
 from strand.feeds.live.partitions import LATEST_MS, NO_TIME, Place
 from strand.logs import Event
 from strand.ticks import KIND_STATUS, TICK, empty, limits, picked
@@ -40,6 +43,73 @@ def tell(on_event: Callable[[FeedEvent], None] | None, event: FeedEvent) -> None
         on_event(event)
 
 
+class Log:
+    """Events and counts of a feed.
+
+    Attributes:
+        where: The path in its errors.
+        events: The newest events, at most ``EVENTS``, the latest last.
+        fault: What ends the feed, behind the messages that came before.
+    """
+
+    def __init__(self, where: str, on_event: Callable[[FeedEvent], None] | None) -> None:
+        self.where, self._on_event = where, on_event
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.events: collections.deque[FeedEvent] = collections.deque(maxlen=EVENTS)
+        self.fault: FeedError | None = None
+
+    def note(self, kind: Any, text: str, missing: int = 0) -> None:
+        """Keeps an event of now."""
+        self.keep(FeedEvent(kind, time.time_ns(), text, None, missing))
+
+    def keep(self, event: FeedEvent) -> None:
+        """Keeps an event, logs it, and calls the user's function."""
+        self.counts[event.kind] += 1
+        self.events.append(event)
+        tell(self._on_event, event)
+
+    def fail(self, text: str) -> None:
+        """Ends the feed with an error."""
+        self.fault = FeedError(text, path=self.where)
+
+
+class Ending:
+    """The end of a feed: by a stop, or by the options ``max_messages``, ``max_seconds`` and ``idle_timeout_s``.
+
+    Attributes:
+        is_stopped: Whether somebody has stopped the feed.
+        begun: When the feed began, s of the monotonic clock.
+        heard: When its latest message came.
+    """
+
+    def __init__(self, options: KafkaOptions | WebSocketOptions) -> None:
+        self._messages, self._seconds = options["max_messages"], options["max_seconds"]
+        self._idle_s = options["idle_timeout_s"]
+        self.is_stopped = False
+        self.begun = self.heard = 0.0
+
+    def begin(self) -> None:
+        """Notes that the feed begins."""
+        self.begun = self.heard = time.monotonic()
+
+    def is_full(self, messages: int) -> bool:
+        """Tells whether so many messages are enough."""
+        return self._messages is not None and messages >= self._messages
+
+    @property
+    def is_late(self) -> bool:
+        """True if the feed's time is over."""
+        return self._seconds is not None and time.monotonic() >= self.begun + self._seconds
+
+    def left_s(self) -> float:
+        """The time until the feed ends if nothing comes, s; infinite without a bound."""
+        now = time.monotonic()
+        left = math.inf if self._seconds is None else self.begun + self._seconds - now
+        if self._idle_s is not None:
+            left = min(left, self.heard + self._idle_s - now)
+        return max(left, 0.0)
+
+
 class Records:
     """Makes ticks of messages that hold records of ``strand.TICK``.
 
@@ -58,8 +128,9 @@ class Records:
         self.names[:] = names
         self._ids = {name.encode(): at for at, name in enumerate(names)}
 
-    def take(self, values: list[bytes], keys: list[bytes | None], faults: Faults) -> tuple[TickBatch, Counts]:
+    def take(self, given: list[bytes | None], keys: list[bytes | None], faults: Faults) -> tuple[TickBatch, Counts]:
         """The ticks of messages, and how many each has: none where it has one of the ``faults``, which this adds."""
+        values = [value or b"" for value in given]
         sizes = np.fromiter(map(len, values), np.int64, len(values))
         counts, left = np.divmod(sizes, TICK.itemsize)
         for at in np.flatnonzero(left).tolist():
@@ -131,7 +202,7 @@ class JsonMessages:
         self._made, self._where, self._key, self._skips = made, where, key, skips
 
     def take(
-        self, values: list[bytes | None], keys: list[bytes | None], stamps: list[int], faults: Faults
+        self, values: list[bytes | None], keys: list[bytes | None], faults: Faults, stamps: list[int]
     ) -> tuple[TickBatch, Counts]:
         """The ticks of messages, and how many each has, up to the first of the ``faults``, which this adds, that ends
         the feed. ``stamps``: the times of messages, ms."""

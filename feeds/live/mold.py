@@ -111,6 +111,9 @@ class MoldFeed(BaseFeed):
 
     #: As of ``ItchFeed``.
     locates: Final = True
+    is_live = True
+    #: 65,536: a stock locate has 16 bits.
+    max_symbols: int = _itch.LOCATES
 
     def __init__(
         self,
@@ -129,7 +132,8 @@ class MoldFeed(BaseFeed):
             raise ConfigurationError("group", f"give a sequence of one for each line, and not {group!r}")
 
         if record is not None:
-            check_outputs([("record", record), ("record", times_path(record))])
+            self.writes = (os.fspath(record), str(times_path(record)))
+            check_outputs([("record", path) for path in self.writes])
         self._options, self._on_late, self._record = options, on_late, record
         self._closed = self._started = self._running = self._stopped = False
         self._counted: Mapping[str, Any] = {}
@@ -157,31 +161,15 @@ class MoldFeed(BaseFeed):
             for at, address in enumerate(lines):
                 joined = group[at] if at < len(group) else None
                 sock = opened.enter_context(receiving_socket(address, joined, interface, f"line {LINES[at].upper()}"))
-                self._attach(at, sock, receive_bytes)
+                self.warnings += _attach(self._receiver, at, sock, receive_bytes)
                 self.addresses += (Address(*sock.getsockname()),)
             if rerequest is not None:
                 server = parse_address(rerequest, "rerequest")
-                self._attach(len(LINES) - 1, opened.enter_context(replies_socket(server)), receive_bytes)
+                sock = opened.enter_context(replies_socket(server))
+                self.warnings += _attach(self._receiver, len(LINES) - 1, sock, receive_bytes)
                 self._receiver.rerequest(server.packed, server.port)
+            self._where = "udp:" + ",".join(map(str, self.addresses))
             self._sockets = opened.pop_all()
-
-    def _attach(self, line: int, sock: Any, receive_bytes: int) -> None:
-        try:
-            self._receiver.attach(line, sock.fileno(), min(receive_bytes, (1 << 31) - 1))
-        except OSError as error:
-            raise FeedError(f"line {LINES[line]}: the socket cannot be set up: {error.strerror}") from error
-        # The kernel counts its own overhead in, and doubles what it is asked for.
-        given = self._receiver.line_counts(line)["receive_bytes"] // 2
-        if given < receive_bytes:
-            warning = (
-                f"line {LINES[line]}: the kernel gave {given:,} bytes of receive buffer, not {receive_bytes:,}, and "
-                f"drops packets when it is full; raise net.core.rmem_max to {receive_bytes}"
-            )
-            self.warnings += (warning,)
-
-    @property
-    def _where(self) -> str:
-        return "udp:" + ",".join(map(str, self.addresses))
 
     @property
     def info(self) -> FeedInfo:
@@ -198,22 +186,9 @@ class MoldFeed(BaseFeed):
         )
 
     @property
-    def is_live(self) -> bool:
-        return True
-
-    @property
-    def writes(self) -> Sequence[str]:
-        return () if self._record is None else (os.fspath(self._record), str(times_path(self._record)))
-
-    @property
     def symbols(self) -> Sequence[str]:
         """Names by stock locate, as far as directory messages have come."""
         return self._symbols
-
-    @property
-    def max_symbols(self) -> int:
-        """65,536: a stock locate has 16 bits."""
-        return _itch.LOCATES
 
     def batches(self) -> Iterator[TickBatch]:
         """Yields batches of ticks; each is valid until the next. The first one is empty: it says that the feed is
@@ -298,7 +273,7 @@ class MoldFeed(BaseFeed):
         """An empty batch: time has passed up to then."""
         self.passed_ns = now_ns
         if recorder is not None:
-            recorder.clock(self._passed() + 1 - self._left_out, now_ns)
+            recorder.clock(self._decoder.statistics()["messages"] + 1, now_ns)
         return out[:0]
 
     def _decoded(self, frames: memoryview, runs: Any, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
@@ -307,21 +282,20 @@ class MoldFeed(BaseFeed):
         The recording holds every message that the decoder could read, and with ``on_bad_record="raise"`` also the one
         that it refused.
         """
-        at, made = 0, 0
+        decoder, at, made = self._decoder, 0, 0
         # A full output may have left clear records of the last message: they have its time.
         while at < len(frames) or made == len(out):
-            first = self._passed() + 1
-            made, used, sound = self._decoder.decode(frames[at:], last=False, out=out)
+            first = decoder.statistics()["messages"] + self._left_out + 1
+            made, used, sound = decoder.decode(frames[at:], last=False, out=out)
             raises = not sound and self._options["on_bad_record"] == "raise"
             end = len(frames) if raises else at + used
             ticks = out[:made]
             stamp(ticks, runs, self._left_out)
             if recorder is not None and end > at:
-                recorder.write(
-                    frames[at:end], _between(runs, first, None if raises else self._passed()), self._left_out
-                )
+                last = None if raises else decoder.statistics()["messages"] + self._left_out
+                recorder.write(frames[at:end], _between(runs, first, last), self._left_out)
             at = end
-            fault = None if sound else self._decoder.fault(self._where)
+            fault = None if sound else decoder.fault(self._where)
             if fault is not None and not raises:
                 # The message is bad, but its block still says where the next one begins.
                 at += 2 + int.from_bytes(frames[at : at + 2], "big")
@@ -332,10 +306,6 @@ class MoldFeed(BaseFeed):
                 yield ticks
             if fault is not None and raises:
                 raise fault
-
-    def _passed(self) -> int:
-        """Messages that have been through the decoder, or past it."""
-        return self._decoder.statistics()["messages"] + self._left_out
 
     @property
     def joined_at(self) -> int | None:
@@ -418,6 +388,23 @@ class MoldFeed(BaseFeed):
         self.stop()
         if not self._running:
             self._sockets.close()
+
+
+def _attach(receiver: Receiver, line: int, sock: socket.socket, receive_bytes: int) -> tuple[str, ...]:
+    """Attaches a line's socket. Returns a warning if its buffer is smaller than it should be. Raises FeedError."""
+    try:
+        receiver.attach(line, sock.fileno(), min(receive_bytes, (1 << 31) - 1))
+    except OSError as error:
+        raise FeedError(f"line {LINES[line]}: the socket cannot be set up: {error.strerror}") from error
+    # The kernel counts its own overhead in, and doubles what it is asked for.
+    given = receiver.line_counts(line)["receive_bytes"] // 2
+    if given >= receive_bytes:
+        return ()
+    warning = (
+        f"line {LINES[line]}: the kernel gave {given:,} bytes of receive buffer, not {receive_bytes:,}, and drops "
+        f"packets when it is full; raise net.core.rmem_max to {receive_bytes}"
+    )
+    return (warning,)
 
 
 def _between(runs: Any, first: int, last: int | None) -> Any:

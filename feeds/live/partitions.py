@@ -77,7 +77,7 @@ class Messages(NamedTuple):
     columns: Columns
 
 
-class _Partition:
+class Partition:
     """The reading of a partition, and the messages of it that wait."""
 
     __slots__ = (
@@ -97,7 +97,28 @@ class _Partition:
         self.latest = NO_TIME
         self.n = self.n_bytes = 0
 
+    def received(self, messages: list[Any]) -> list[Any]:
+        """Notes messages that have come, and returns those up to the end."""
+        self.read = messages[-1].offset() + 1
+        self.is_at_end = self.is_overtaken = self.is_outdated = False
+        if self.end is None or self.read < self.end:
+            return messages
+        self.is_ended = True
+        return [message for message in messages if message.offset() < self.end]
+
+    def reached_end(self, offset: int) -> None:
+        """Notes that there are no more messages, behind ``offset``."""
+        if self.read is None or offset >= self.read:
+            self.is_at_end, self.is_outdated = True, False
+            self.is_ended = self.end is not None
+
+    def skip(self, offset: int) -> bool:
+        """Goes on at another offset. Returns whether no message waits."""
+        self.read, self.is_outdated = offset, True
+        return not self.n
+
     def add(self, columns: Columns, times: Times) -> None:
+        """Lets messages wait. ``times``: in ns; a negative one is that of the message before."""
         if not len(times):
             return
         rising = np.maximum.accumulate(np.maximum(times, self.latest))
@@ -126,7 +147,7 @@ class _Partition:
         return not 0 <= newest(place) <= self.read
 
 
-class Partitions:
+class Partitions(dict[Place, Partition]):
     """The partitions that a feed reads, with the messages that wait until no other partition can bring an earlier one.
 
     Each partition's messages stay in their order. At equal times the partition with the lower topic and number is
@@ -138,81 +159,41 @@ class Partitions:
     """
 
     def __init__(self, newest: Callable[[Place], int]) -> None:
+        super().__init__()
         self._newest = newest
-        self._of: dict[Place, _Partition] = {}
 
-    def __contains__(self, place: Place) -> bool:
-        return place in self._of
-
-    def __len__(self) -> int:
-        return len(self._of)
-
-    def begin(self, place: Place, offset: int | None = None, end: int | None = None) -> None:
-        """Adds a partition that is read from an offset on (None: from its start), up to an ``end`` if there is one."""
-        self._of[place] = _Partition(offset, end)
-
-    def remove(self, places: Iterable[Place]) -> None:
-        """Forgets partitions, and what waits of them."""
-        for place in places:
-            self._of.pop(place, None)
+    def remove(self, places: Iterable[Place]) -> list[Place]:
+        """Forgets partitions, and what waits of them. Returns those that were too far ahead."""
+        removed = [(place, self.pop(place, None)) for place in places]
+        return [place for place, each in removed if each is not None and each.is_paused]
 
     @property
     def is_waiting(self) -> bool:
         """Tells whether there are messages that wait."""
-        return any(each.n for each in self._of.values())
+        return any(each.n for each in self.values())
 
     @property
     def are_ended(self) -> bool:
         """Tells whether all that was to be read is read, and given."""
-        return all(each.is_ended and not each.n for each in self._of.values())
-
-    def offset(self, place: Place) -> int | None:
-        """The offset behind what was received of a partition; None: nobody knows it."""
-        return self._of[place].read
-
-    def received(self, place: Place, messages: list[Any]) -> list[Any]:
-        """Notes messages of a partition that have come, and returns those up to its end."""
-        each = self._of[place]
-        each.read = messages[-1].offset() + 1
-        each.is_at_end = each.is_overtaken = each.is_outdated = False
-        if each.end is None or each.read < each.end:
-            return messages
-        each.is_ended = True
-        return [message for message in messages if message.offset() < each.end]
-
-    def reached_end(self, place: Place, offset: int) -> None:
-        """Notes that a partition has no more messages, behind ``offset``."""
-        each = self._of[place]
-        if each.read is None or offset >= each.read:
-            each.is_at_end, each.is_outdated = True, False
-            each.is_ended = each.end is not None
-
-    def skip(self, place: Place, offset: int) -> bool:
-        """Goes on at another offset. Returns whether nothing of the partition waits."""
-        self._of[place].read, self._of[place].is_outdated = offset, True
-        return not self._of[place].n
-
-    def keep(self, place: Place, columns: Columns, times: Times) -> None:
-        """Lets messages of a partition wait. ``times``: in ns; a negative one is that of the message before."""
-        self._of[place].add(columns, times)
+        return all(each.is_ended and not each.n for each in self.values())
 
     def drop(self) -> None:
         """Drops all that waits."""
-        for each in self._of.values():
+        for each in self.values():
             each.drop(each.n)
 
     def take(self, most: int, *, waits: bool) -> Messages | None:
         """The messages that come next, ``most`` of them; None: there are none. ``waits``: none that another partition
         may precede."""
         bound: tuple[int, Place] | None = None
-        for place, each in self._of.items() if waits else ():
+        for place, each in self.items() if waits else ():
             if each.may_bring(place, self._newest):
                 if not each.n:
                     return None
                 last = each.latest, place
                 bound = last if bound is None else min(bound, last)
         places, parts, sizes = [], [], []
-        for place, each in sorted(self._of.items()):
+        for place, each in sorted(self.items()):
             n = each.n
             if n and bound is not None:
                 side: Literal["left", "right"] = "right" if place <= bound[1] else "left"
@@ -235,35 +216,20 @@ class Partitions:
 
     def overtake(self) -> list[Place]:
         """Lets the others go on without the partitions that bring nothing, and returns these."""
-        late = [place for place, each in self._of.items() if not each.n and each.may_bring(place, self._newest)]
+        late = [place for place, each in self.items() if not each.n and each.may_bring(place, self._newest)]
         for place in late:
-            self._of[place].is_overtaken = True
+            self[place].is_overtaken = True
         return late
 
-    def pause(self) -> list[Place]:
-        """The partitions that are too far ahead from now on."""
-        share = self._share()
-        return self._turn(paused=True, beyond=lambda n_bytes: n_bytes > share)
-
-    def resume(self) -> list[Place]:
-        """The partitions that were too far ahead, and are no more."""
-        share = self._share()
-        return self._turn(paused=False, beyond=lambda n_bytes: n_bytes < share // 2)
-
-    def _share(self) -> int:
-        """Bytes beyond which a partition is too far ahead."""
-        return min(_AHEAD_BYTES, _TOGETHER_BYTES // max(1, len(self._of)))
-
-    def _turn(self, *, paused: bool, beyond: Callable[[int], bool]) -> list[Place]:
-        found = [place for place, each in self._of.items() if each.is_paused != paused and beyond(each.n_bytes)]
-        for place in found:
-            self._of[place].is_paused = paused
-            self._of[place].is_at_end, self._of[place].is_outdated = False, True
+    def turned(self, *, paused: bool) -> list[Place]:
+        """The partitions that are too far ahead from now on, or that were so and are no more."""
+        found, share = [], min(_AHEAD_BYTES, _TOGETHER_BYTES // max(1, len(self)))
+        for place, each in self.items():
+            is_beyond = each.n_bytes > share if paused else each.n_bytes < share // 2
+            if each.is_paused != paused and is_beyond:
+                each.is_paused, each.is_at_end, each.is_outdated = paused, False, True
+                found.append(place)
         return found
-
-    def paused(self, places: Iterable[Place]) -> list[Place]:
-        """Those of some partitions that are too far ahead."""
-        return [place for place in places if place in self._of and self._of[place].is_paused]
 
 
 def runs(message: Any, messages: list[Any]) -> Iterator[tuple[Place, list[Any]]]:

@@ -15,7 +15,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
@@ -30,7 +30,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks, OfMessages
 from strand.feeds.formats.websocket import Header, MessageRecorder
-from strand.feeds.live.messages import tell
+from strand.feeds.live.messages import Ending, tell
 from strand.feeds.live.options import WebSocketOptions
 from strand.feeds.write.destinations import check_outputs
 from strand.logs import Event
@@ -262,7 +262,15 @@ class _OfPicows:
                 self._add(transport, frame.get_payload_as_utf8_text())
                 return
             if kind in (self._kinds.TEXT, self._kinds.BINARY, self._kinds.CONTINUATION):
-                self._add_part(transport, frame, kind)
+                if kind != self._kinds.CONTINUATION:
+                    self._parts, self._is_text = [], kind == self._kinds.TEXT
+                self._parts.append(frame.get_payload_as_bytes())
+                if sum(map(len, self._parts)) > self._most_bytes:
+                    why = f"a message has more than {self._most_bytes:,} bytes"
+                    self._refuse(transport, codes.MESSAGE_TOO_BIG, why)
+                elif frame.fin:
+                    data, self._parts = b"".join(self._parts), []
+                    self._add(transport, data.decode() if self._is_text else data)
         except UnicodeDecodeError:
             self._refuse(transport, codes.INVALID_TEXT, "a text is not UTF-8")
         if kind == self._kinds.CLOSE:
@@ -270,18 +278,6 @@ class _OfPicows:
             self._end = f"received {int(frame.get_close_code())}{' ' * bool(reason)}{reason or ''}"
             transport.send_close(frame.get_close_code())
             transport.disconnect()
-
-    def _add_part(self, transport: Any, frame: Any, kind: Any) -> None:
-        """Adds a message of bytes, or a part of one."""
-        if kind != self._kinds.CONTINUATION:
-            self._parts, self._is_text = [], kind == self._kinds.TEXT
-        self._parts.append(frame.get_payload_as_bytes())
-        if sum(map(len, self._parts)) > self._most_bytes:
-            why = f"a message has more than {self._most_bytes:,} bytes"
-            self._refuse(transport, self._picows.WSCloseCode.MESSAGE_TOO_BIG, why)
-        elif frame.fin:
-            data, self._parts = b"".join(self._parts), []
-            self._add(transport, data.decode() if self._is_text else data)
 
     def _add(self, transport: Any, data: str | bytes) -> None:
         self._arrived.append(data)
@@ -416,6 +412,8 @@ class WebSocketFeed(OfMessages, BaseFeed):
         MissingExtraError: If the package that ``client`` names is not installed.
     """
 
+    is_live = True
+
     def __init__(
         self,
         url: str,
@@ -447,9 +445,8 @@ class WebSocketFeed(OfMessages, BaseFeed):
         self._subscribe = [message if isinstance(message, str) else json.dumps(message) for message in subscribe]
         self._headers = dict(options["headers"] or {})
         # No event: its lock may be held where a signal handler calls stop.
-        self._bell, self._stopped = Bell(), False
-        self._started = False
-        self._begun = self._heard = self._timed = 0.0
+        self._bell, self._ending, self._started = Bell(), Ending(options), False
+        self._timed = 0.0
         self._ticks = JsonTicks(
             self._profile, self._shown_url, on_bad_record=on_bad_record, skipped=self.skipped, symbols=symbols,
             max_symbols=max_symbols, on_event=partial(tell, options["on_event"]),
@@ -467,20 +464,13 @@ class WebSocketFeed(OfMessages, BaseFeed):
             most = options["max_message_bytes"]
             header = Header(self._profile, self._shown_url, on_bad_record, symbols, max_symbols, most)
             self._recorder = MessageRecorder(record, header)
+            self.writes = (str(self._recorder.path),)
 
     @property
     def info(self) -> FeedInfo:
         """Description of the feed. ``path`` is the URL without user, password and query, since it is shown and written
         to reports."""
         return self._profile.info("websocket", self._shown_url, dict(self._ticks.examples))
-
-    @property
-    def is_live(self) -> bool:
-        return True
-
-    @property
-    def writes(self) -> Sequence[str]:
-        return () if self._recorder is None else (str(self._recorder.path),)
 
     def batches(self) -> Iterator[TickBatch]:
         """Yields batches of ticks; the first one is empty: it says that the feed is ready. The feed can be iterated
@@ -495,7 +485,8 @@ class WebSocketFeed(OfMessages, BaseFeed):
         if self._started:
             raise FeedError("a live feed can be read once", path=self._shown_url)
         self._started = True
-        self._begun = self._heard = self._timed = time.monotonic()
+        self._ending.begin()
+        self._timed = self._ending.begun
         with self._recorder if self._recorder is not None else contextlib.nullcontext():
             yield empty(0)
             try:
@@ -508,12 +499,12 @@ class WebSocketFeed(OfMessages, BaseFeed):
 
     def _connections(self) -> Iterator[TickBatch]:
         """The batches of one connection after the other."""
-        attempt, options = 0, self._options
+        attempt, options, left_s = 0, self._options, self._ending.left_s
         min_s, most_s = _waits(options)
         while not self._over():
             before = self._ticks.counts["messages"]
             connected = False
-            limit = min(math.inf if options["open_timeout_s"] is None else options["open_timeout_s"], self._left_s())
+            limit = min(math.inf if options["open_timeout_s"] is None else options["open_timeout_s"], left_s())
             try:
                 timeout = limit if limit < math.inf else None
                 with self._connect(self._url, self._headers, timeout, options["max_message_bytes"]) as connection:
@@ -535,7 +526,7 @@ class WebSocketFeed(OfMessages, BaseFeed):
             attempt = 0 if self._ticks.counts["messages"] > before else attempt
             if options["reconnect"] is not None and attempt >= options["reconnect"]:
                 raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._shown_url)
-            pause_s = min(backoff_s(attempt, min_s, most_s), self._left_s())
+            pause_s = min(backoff_s(attempt, min_s, most_s), left_s())
             for _ in self._clocks(pause_s):
                 yield self._told()
             attempt += 1
@@ -543,8 +534,8 @@ class WebSocketFeed(OfMessages, BaseFeed):
     def _clocks(self, pause_s: float) -> Iterator[None]:
         """Waits for so long, unless the feed is stopped; yields where the clock is due meanwhile."""
         until = time.monotonic() + pause_s
-        while not self._stopped and (left := until - time.monotonic()) > 0:
-            if self._bell.wait_for(lambda: self._stopped, min(left, self._clock_left_s())):
+        while not self._ending.is_stopped and (left := until - time.monotonic()) > 0:
+            if self._bell.wait_for(lambda: self._ending.is_stopped, min(left, self._clock_left_s())):
                 return
             if self._clock_left_s() <= 0:
                 yield
@@ -565,45 +556,41 @@ class WebSocketFeed(OfMessages, BaseFeed):
     def _received(self, connection: _Connection) -> Iterator[TickBatch]:
         """The batches of one connection. Raises what the connection raises, after the ticks before it."""
         quiet_since, silence_s, most = time.monotonic(), self._options["silence_s"], self._options["batch_ticks"]
-        gaps = self._ticks.counts["gap"]
+        counts, ending = self._ticks.counts, self._ending
+        gaps = counts["gap"]
         expected: tuple[type[Exception], ...] = (FeedError, *self._failed)
         while not self._over():
             fault: Exception | None = None
             try:
                 # Of messages that make no ticks, no more than so many: then the feed looks whether its time is over.
-                for data in islice(connection.messages(min(_SLICE_S, self._left_s(), self._clock_left_s())), most):
+                for data in islice(connection.messages(min(_SLICE_S, ending.left_s(), self._clock_left_s())), most):
                     self._take(data)
-                    if self._ticks.pending >= most or self._limit_reached():
+                    if self._ticks.pending >= most or ending.is_full(counts["messages"]):
                         break
-                self._ask()
+                if self._snapshots is not None:
+                    for data in self._snapshots.answers():
+                        self._take(data)
+                    self._snapshots.request(self._ticks.unfounded)
             except expected as error:
                 fault = error
             if self._ticks.pending:
-                quiet_since = self._heard
+                quiet_since = ending.heard
                 self.passed_ns, self._timed = None, time.monotonic()
                 yield self._ticks.batch()
             elif self._clock_left_s() <= 0:
                 yield self._told()
             if fault is not None:
                 raise fault
-            if self._options["reconnect_at_gap"] and self._ticks.counts["gap"] > gaps:
+            if self._options["reconnect_at_gap"] and counts["gap"] > gaps:
                 raise ConnectionError("left, since messages are missing")
-            if time.monotonic() - max(quiet_since, self._heard) >= silence_s:
+            if time.monotonic() - max(quiet_since, ending.heard) >= silence_s:
                 raise ConnectionError(f"nothing came for {silence_s:g} s")
-
-    def _ask(self) -> None:
-        """Takes the snapshots that have come, and asks for those that are due."""
-        if self._snapshots is None:
-            return
-        for data in self._snapshots.answers():
-            self._take(data)
-        self._snapshots.request(self._ticks.unfounded)
 
     def _take(self, data: str | bytes) -> None:
         """Takes a message at the current time. It is recorded first, so that the recording also has messages that are
         refused. Raises FeedError."""
         now_ns = time.time_ns()
-        self._heard = time.monotonic()
+        self._ending.heard = time.monotonic()
         if self._recorder is not None:
             self._recorder.message(data, now_ns)
         self._ticks.take(data, now_ns)
@@ -614,19 +601,9 @@ class WebSocketFeed(OfMessages, BaseFeed):
             self._recorder.event(kind, text, now_ns)
         self._ticks.note(kind, now_ns, text)
 
-    def _limit_reached(self) -> bool:
-        most = self._options["max_messages"]
-        return most is not None and self._ticks.counts["messages"] >= most
-
-    def _left_s(self) -> float:
-        now, seconds, idle_s = time.monotonic(), self._options["max_seconds"], self._options["idle_timeout_s"]
-        left = math.inf if seconds is None else self._begun + seconds - now
-        if idle_s is not None:
-            left = min(left, self._heard + idle_s - now)
-        return max(left, 0.0)
-
     def _over(self) -> bool:
-        return self._stopped or self._limit_reached() or self._left_s() <= 0
+        ending = self._ending
+        return ending.is_stopped or ending.is_full(self._ticks.counts["messages"]) or ending.left_s() <= 0
 
     def live_counts(self) -> Mapping[str, Any]:
         counts = self.statistics()
@@ -649,7 +626,7 @@ class WebSocketFeed(OfMessages, BaseFeed):
 
     def stop(self) -> None:
         """Ends the iteration under way, or the next, within a tenth of a second. Any thread or a signal may call it."""
-        self._stopped = True
+        self._ending.is_stopped = True
         self._bell.ring()
 
     def close(self) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final, Literal, TypeVar, Unpack, cast
 
 import numpy as np
@@ -22,9 +23,7 @@ from strand.feeds.base import (
     Skipped,
     StockAttributes,
     TickBatch,
-    files_read,
-    files_written,
-    is_live,
+    as_base,
     merges_in_blocks,
     skipped_of,
 )
@@ -131,6 +130,18 @@ class SymbolRemap:
             self._sharing.setdefault(number, set()).add(stream)
         return table if table is not before else None
 
+    def renumbered(self, stream: int, batch: TickBatch) -> TickBatch:
+        """A copy of a feed's ticks with the ids of all feeds together. Raises FeedError."""
+        made = batch.copy()
+        self.refresh(stream)
+        ids, table = made["instrument_id"], self.table(stream)
+        known = ids < len(table)
+        unknown = ids[~known | (table[np.where(known, ids, 0)] == UNMAPPED)]
+        for own_id in np.unique(unknown).tolist():
+            self.assign(stream, own_id)
+        made["instrument_id"] = self.table(stream)[ids]
+        return made
+
     def _number(self, key: _Key) -> int:
         number = self._numbers.get(key)
         if number is None:
@@ -220,6 +231,8 @@ class MergedFeed(BaseFeed):
         ConfigurationError: If an option cannot work, if there are no feeds, or if one feed is given twice.
     """
 
+    reads: Sequence[str] = ()
+
     def __init__(self, feeds: Sequence[Feed], *, _dated: bool = False, **options: Unpack[MergeOptions]) -> None:
         super().__init__()
         self._feeds = tuple(feeds)
@@ -230,24 +243,19 @@ class MergedFeed(BaseFeed):
                 "feeds", "one is given twice, and a feed can be read only once at a time: open it twice"
             )
         _check_days([feed.info for feed in self._feeds])
-        new_day, carry_over = options["new_day"], options["carry_over"]
-        self._reorder_ns = options["reorder_ns"]
-        self._on_disorder = cast(OnDisorder, options["on_disorder"])
-        check_new_day(new_day)
-        if carry_over and new_day is not None:
+        self.reads = [path for feed in self._feeds for path in as_base(feed).reads]
+        self.is_live = any(as_base(feed).is_live for feed in self._feeds)
+        self.writes = [path for feed in self._feeds for path in as_base(feed).writes]
+        check_new_day(options["new_day"])
+        if options["carry_over"] and options["new_day"] is not None:
             raise ConfigurationError(
                 "carry_over", "with new_day= days end, and nothing is carried over: give only one of the two"
             )
-        #: ``_dated``: its user ends days by dates.
-        self._new_day, self._carry_over, self._dated = new_day, carry_over, _dated
-        self._days: Boundaries | None = None
-        self._rolls = RollsBetween(self._feeds)
-        self._batch_ticks = options["batch_ticks"]
-        self._remap = SymbolRemap(
-            self._feeds, venue_in_name=options["venue_in_name"], max_symbols=options["max_symbols"]
-        )
-        self._reorders = self._new_reorders()
-        self._tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self._options, named, most = options, options["venue_in_name"], options["max_symbols"]
+        self._remap = SymbolRemap(self._feeds, venue_in_name=named, max_symbols=most)
+        #: Begins a merge. ``_dated``: its user ends days by dates.
+        self._begun = partial(_Merge, self._feeds, self._remap, options, dated=_dated)
+        self._latest = self._begun()
 
     @property
     def info(self) -> FeedInfo:
@@ -279,7 +287,7 @@ class MergedFeed(BaseFeed):
                     for info in infos
                 ]
             }
-            | _examples(infos, self._rolls.first)
+            | _examples(infos, self._latest.rolls.first)
             | {key: info.details[key] for info in infos for key in ("bars_of",) if key in info.details},
             undated=any(info.undated for info in infos),
             ticks_assumed=any(info.ticks_assumed for info in infos),
@@ -301,24 +309,12 @@ class MergedFeed(BaseFeed):
         return found
 
     @property
-    def reads(self) -> Sequence[str]:
-        return [path for feed in self._feeds for path in files_read(feed)]
-
-    @property
-    def writes(self) -> Sequence[str]:
-        return [path for feed in self._feeds for path in files_written(feed)]
-
-    @property
-    def is_live(self) -> bool:
-        return any(is_live(feed) for feed in self._feeds)
-
-    @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
         """The feed that each tick of the latest batch came from, shape (n,), by its place in ``info.details["feeds"]``.
 
         -1 stands for a clear record between two days. It is valid as long as the batch. None if there is only one feed.
         """
-        return self._tick_feeds if len(self._feeds) > 1 else None
+        return self._latest.tick_feeds if len(self._feeds) > 1 else None
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -337,7 +333,8 @@ class MergedFeed(BaseFeed):
     @property
     def skipped(self) -> Skipped:
         """Records that the feeds skipped, samples with the feed's path, and ticks out of order that were skipped."""
-        together = Skipped(self._skipped.counts.copy(), list(self._skipped.samples))
+        own = self._latest.skipped
+        together = Skipped(own.counts.copy(), list(own.samples))
         for feed in self._feeds:
             theirs = skipped_of(feed)
             together.counts.update(theirs.counts)
@@ -353,7 +350,7 @@ class MergedFeed(BaseFeed):
 
     @skipped.setter
     def skipped(self, own: Skipped) -> None:
-        self._skipped = own
+        """Each merge has its own."""
 
     def batches(self) -> Iterator[TickBatch]:
         """Yields the feeds from their starts, in batches of ``batch_ticks``, the last one shorter; each valid until the
@@ -366,87 +363,27 @@ class MergedFeed(BaseFeed):
             FeedError: If there are more symbols than ``max_symbols``.
         """
         self._check_open()
-        self._skipped = Skipped()
-        self._reorders = self._new_reorders()
-        return self._merged()
+        self._latest = self._begun()
+        return self._latest.batches(self._check_open)
 
     @property
     def merges_in_blocks(self) -> bool:
         """True if blocks may take ticks of its files: plain files, without a selection, which are one day."""
-        feeds = self._feeds
-        if type(self).batches is not MergedFeed.batches or not 1 < len(feeds) <= MOST_FILES or self._reorder_ns:
+        one_way = type(self).batches is MergedFeed.batches and not self._options["reorder_ns"]
+        if not one_way or not 1 < len(self._feeds) <= MOST_FILES or not all(map(merges_in_blocks, self._feeds)):
             return False
-        if not all(map(merges_in_blocks, feeds)):
-            return False
-        rolls = RollsBetween(feeds, dated=self._dated)
-        return not (self._new_days() is not None or self._may_roll(rolls) or self._ends_to_set())
-
-    def _new_days(self) -> Boundaries | None:
-        """The days that end between the files; None: none does."""
-        if self._carry_over or self._dated:
-            return None
-        return days_of([feed.info for feed in self._feeds], self._new_day)
-
-    def _may_roll(self, rolls: RollsBetween) -> bool:
-        return not self._carry_over and sum(map(rolls.knows, range(len(self._feeds)))) > 1
+        merge = self._begun()
+        return merge.new_days() is None and merge.rolls_to_find() is None and not merge.ends_to_set()
 
     def reading(self) -> MergedReading:
         """Begins to read files that may go in blocks from their starts. The caller closes the reading."""
         self._check_open()
-        self._skipped = Skipped()
-        self._reorders = self._new_reorders()
-        self._days, self._rolls = None, RollsBetween(self._feeds, dated=self._dated)
-        return MergedReading(self, self._feeds, self._reorders, self._remap)
-
-    def merge_of(self, readings: Sequence[Iterator[TickBatch]]) -> Iterator[TickBatch]:
-        """The merge of parts of the files that a ``reading`` reads, without days between them."""
-        with ExitStack() as stack:
-            streams = [reorder.stream(one) for reorder, one in zip(self._reorders, readings, strict=True)]
-            for stream in streams:
-                stack.callback(cast(Any, stream).close)
-            for batch in merge_streams(streams, batch_ticks=self._batch_ticks, numbers=self._remap, tell=self._told):
-                yield batch
-                self._check_open()
-
-    def _ends_to_set(self) -> int:
-        """The flag for the end of an event that ticks of some feeds get, which have none; 0: no feed's."""
-        flags = self.info.flags
-        last = 0 if flags is None else flags.last
-        every = [feed.info.flags for feed in self._feeds]
-        return last if any(flag is not None and not flag.last for flag in every) else 0
-
-    def _merged(self) -> Iterator[TickBatch]:
-        last = self._ends_to_set()
-        with ExitStack() as stack:
-            streams = []
-            for feed, reorder in zip(self._feeds, self._reorders, strict=True):
-                theirs: Any = feed.batches()
-                if hasattr(theirs, "close"):
-                    stack.callback(theirs.close)
-                if last and feed.info.flags is not None and not feed.info.flags.last:
-                    theirs = _with_ends(theirs, last)
-                stream: Any = reorder.stream(theirs)
-                stack.callback(stream.close)
-                streams.append(stream)
-            self._days = days = self._new_days()
-            self._rolls = RollsBetween(self._feeds, dated=self._dated)
-            for batch in merge_streams(
-                streams,
-                batch_ticks=self._batch_ticks,
-                numbers=self._remap,
-                days=days,
-                rolls=self._rolls if self._may_roll(self._rolls) else None,
-                tell=self._told,
-            ):
-                yield batch
-                self._check_open()
-
-    def _told(self, tick_feeds: npt.NDArray[np.int32]) -> None:
-        self._tick_feeds = tick_feeds
+        self._latest = self._begun()
+        return MergedReading(self._latest, self._feeds, self._check_open)
 
     def count(self) -> int | None:
         """The sum of the feeds' counts, if each is known, no tick may be skipped, and no day may end; else None."""
-        if self._on_disorder == "skip" or self._new_days() is not None:
+        if self._options["on_disorder"] == "skip" or self._latest.new_days() is not None:
             return None
         counts = [feed.count() if isinstance(feed, BaseFeed) else None for feed in self._feeds]
         known = [count for count in counts if count is not None]
@@ -459,14 +396,15 @@ class MergedFeed(BaseFeed):
         sums: Counter[str] = Counter()
         for feed in self._feeds:
             sums.update(feed.statistics())
-        if self._rolls.count:
-            sums["rolled_instruments"] += self._rolls.count
+        merge = self._latest
+        if merge.rolls.count:
+            sums["rolled_instruments"] += merge.rolls.count
         return dict(sums) | {
-            "days_cleared": 0 if self._days is None else self._days.cleared,
-            "reordered": sum(one.reordered for one in self._reorders),
-            "disorder_kept": sum(one.kept for one in self._reorders),
-            "disorder_skipped": self._skipped.total,
-            "disorder_furthest_ns": max(one.furthest_ns for one in self._reorders),
+            "days_cleared": 0 if merge.days is None else merge.days.cleared,
+            "reordered": sum(one.reordered for one in merge.reorders),
+            "disorder_kept": sum(one.kept for one in merge.reorders),
+            "disorder_skipped": merge.skipped.total,
+            "disorder_furthest_ns": max(one.furthest_ns for one in merge.reorders),
         }
 
     def close(self) -> None:
@@ -476,16 +414,81 @@ class MergedFeed(BaseFeed):
             for feed in self._feeds:
                 stack.callback(feed.close)
 
-    def _new_reorders(self) -> list[Reorder]:
-        return [
-            Reorder(
-                feed.info.path,
-                window_ns=self._reorder_ns,
-                on_disorder=self._on_disorder,
-                skipped=self._skipped,
-            )
-            for feed in self._feeds
+
+class _Merge:
+    """One reading of several feeds in the order of their ticks.
+
+    Attributes:
+        remap: The numbers of symbols.
+        reorders: Of each feed, what puts its ticks in order.
+        skipped: The ticks out of order that were skipped.
+        days: The days that end between the files; None: none does.
+        rolls: The names that go over to other instruments.
+        tick_feeds: The feed of each tick of the latest batch.
+    """
+
+    def __init__(self, feeds: Sequence[Feed], remap: SymbolRemap, options: MergeOptions, *, dated: bool) -> None:
+        self._feeds, self.remap, self._options, self._dated = feeds, remap, options, dated
+        self.skipped = Skipped()
+        window_ns, how = options["reorder_ns"], cast(OnDisorder, options["on_disorder"])
+        self.reorders = [
+            Reorder(feed.info.path, window_ns=window_ns, on_disorder=how, skipped=self.skipped) for feed in feeds
         ]
+        self.days: Boundaries | None = None
+        self.rolls = RollsBetween(feeds, dated=dated)
+        self.tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)
+
+    def new_days(self) -> Boundaries | None:
+        """The days that end between the files; None: none does."""
+        if self._options["carry_over"] or self._dated:
+            return None
+        return days_of([feed.info for feed in self._feeds], self._options["new_day"])
+
+    def rolls_to_find(self) -> RollsBetween | None:
+        """The rolls, if two files or more tell their instruments."""
+        known = sum(map(self.rolls.knows, range(len(self._feeds))))
+        return self.rolls if known > 1 and not self._options["carry_over"] else None
+
+    def ends_to_set(self) -> int:
+        """The flag for the end of an event that ticks of some feeds get, which have none; 0: no feed's."""
+        every = [feed.info.flags for feed in self._feeds]
+        flags = Flags.together(every)
+        last = 0 if flags is None else flags.last
+        return last if any(flag is not None and not flag.last for flag in every) else 0
+
+    def batches(self, check_open: Callable[[], None]) -> Iterator[TickBatch]:
+        """The ticks of all feeds from their starts."""
+        last = self.ends_to_set()
+        with ExitStack() as stack:
+            parts = []
+            for feed in self._feeds:
+                theirs: Any = feed.batches()
+                if hasattr(theirs, "close"):
+                    stack.callback(theirs.close)
+                is_set = not last or feed.info.flags is None or feed.info.flags.last
+                parts.append(theirs if is_set else _with_ends(theirs, last))
+            self.days = self.new_days()
+            yield from self.of(parts, check_open, days=self.days, rolls=self.rolls_to_find())
+
+    def of(
+        self,
+        parts: Sequence[Iterator[TickBatch]],
+        check_open: Callable[[], None],
+        *,
+        days: Boundaries | None = None,
+        rolls: RollsBetween | None = None,
+    ) -> Iterator[TickBatch]:
+        """The ticks of a part of each feed."""
+        with ExitStack() as stack:
+            streams = [reorder.stream(part) for reorder, part in zip(self.reorders, parts, strict=True)]
+            for stream in streams:
+                stack.callback(cast(Any, stream).close)
+            most, tell = self._options["batch_ticks"], partial(setattr, self, "tick_feeds")
+            for batch in merge_streams(
+                streams, batch_ticks=most, numbers=self.remap, days=days, rolls=rolls, tell=tell
+            ):
+                yield batch
+                check_open()
 
 
 class MergedReading(Iterator[TickBatch]):
@@ -494,23 +497,20 @@ class MergedReading(Iterator[TickBatch]):
     Blocks begin where the merge holds no ticks. So the files are first read up to one time, and no further.
 
     Args:
-        feed: The merge.
+        merge: The merge.
         feeds: Its files.
-        reorders: Of each file, what has seen its ticks.
-        remap: The merge's numbers.
+        check_open: Raises FeedError once the merge's feed is closed.
     """
 
-    def __init__(
-        self, feed: MergedFeed, feeds: Sequence[Feed], reorders: Sequence[Reorder], remap: SymbolRemap
-    ) -> None:
-        self._feed, self._reorders, self._remap = feed, reorders, remap
+    def __init__(self, merge: _Merge, feeds: Sequence[Feed], check_open: Callable[[], None]) -> None:
+        self._merge, self._reorders, self._check_open = merge, merge.reorders, check_open
         with ExitStack() as opened:
             self._readings: list[Any] = []
             for each in feeds:
                 self._readings.append(cast(Any, each).reading())
                 opened.callback(self._readings[-1].close)
             opened.pop_all()
-        self._merged = feed.merge_of(self._readings)
+        self._merged = merge.of(self._readings, check_open)
         self._next: TickBatch | None = None
         #: The files that blocks may go on with: they were read up to one time. ``_is_bound``: they are being.
         self._files: MergedFiles | None = None
@@ -581,10 +581,9 @@ class MergedReading(Iterator[TickBatch]):
         """The files under way, from where they stand."""
         readings = self._readings
         self._under_way = [each for each in range(len(readings)) if not readings[each].is_over]
-        files = [
-            (*readings[each].file, self._remap.table(each), self._reorders[each].latest) for each in self._under_way
-        ]
-        return MergedFiles(files, len(self._remap.names))
+        remap = self._merge.remap
+        files = [(*readings[each].file, remap.table(each), self._reorders[each].latest) for each in self._under_way]
+        return MergedFiles(files, len(remap.names))
 
     def _bind(self, skip_bytes: int) -> bool:
         """Makes the files pause at one time, if there is one nearby."""
@@ -604,7 +603,7 @@ class MergedReading(Iterator[TickBatch]):
         self._files, self._is_bound = None, False
         for one in self._readings:
             one.pause_at(None)
-        self._merged = self._feed.merge_of(self._readings)
+        self._merged = self._merge.of(self._readings, self._check_open)
         if skip_bytes:
             self._bind(skip_bytes)
 

@@ -17,16 +17,10 @@ from strand.feeds.base import (
     Selection,
     StockAttributes,
     TickBatch,
-    files_read,
-    files_written,
-    follow_run,
+    as_base,
     is_glob,
-    is_live,
-    live_counts_of,
     names_like,
-    passed_ns,
     skipped_of,
-    tick_feeds_of,
 )
 from strand.feeds.mapping.events import Rolls
 from strand.symbols import near_symbol
@@ -39,7 +33,7 @@ def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[
     """``tick_feeds`` of a merge's latest batch, of which ``ticks`` ticks were yielded. ``cut``: a position may have cut
     off the batch's start. Raises RecordTypeError where there is not one number per tick: all later numbers would belong
     to other ticks."""
-    theirs = tick_feeds_of(feed)
+    theirs = as_base(feed).tick_feeds
     found = np.empty(0, np.int32) if theirs is None else np.asarray(theirs, np.int32).reshape(-1)
     if len(found) < ticks or (len(found) > ticks and not cut):
         raise RecordTypeError(
@@ -109,7 +103,7 @@ class SelectedFeed(BaseFeed):
         super().__init__()
         self._feed = feed
         self._select = select
-        self.skipped = skipped_of(feed)
+        self.skipped, self.is_live, self.writes = skipped_of(feed), as_base(feed).is_live, as_base(feed).writes
         self._passed_over = 0
         self._known, self._wanted = -1, np.zeros(0, np.bool_)
         #: Of this feed's own ticks, where the other feed counts them; else None.
@@ -138,30 +132,22 @@ class SelectedFeed(BaseFeed):
 
     @property
     def reads(self) -> Sequence[str]:
-        return files_read(self._feed)
-
-    @property
-    def writes(self) -> Sequence[str]:
-        return files_written(self._feed)
-
-    @property
-    def is_live(self) -> bool:
-        return is_live(self._feed)
+        return as_base(self._feed).reads
 
     @property
     def passed_ns(self) -> int | None:  # type: ignore[override]
-        passed, end = passed_ns(self._feed), self._select.end_ns
+        passed, end = as_base(self._feed).passed_ns, self._select.end_ns
         return passed if passed is None or end is None else min(passed, end - 1)
 
     def live_counts(self) -> Mapping[str, Any]:
-        return live_counts_of(self._feed)
+        return as_base(self._feed).live_counts()
 
     def follow(self, published: Callable[[], int], handled: Callable[[], int]) -> None:
-        follow_run(self._feed, published, handled)
+        as_base(self._feed).follow(published, handled)
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
-        theirs = tick_feeds_of(self._feed)
+        theirs = as_base(self._feed).tick_feeds
         if theirs is None or self._given is None:
             return theirs
         return feeds_of_batch(self._feed, self._given)[self._chosen]
@@ -194,16 +180,11 @@ class SelectedFeed(BaseFeed):
         self._feed.close()
 
     def _kept(self, batch: TickBatch) -> npt.NDArray[np.bool_]:
-        if len(self._feed.symbols) != self._known:
-            self._known, self._wanted = len(self._feed.symbols), self._keys()
+        if len(names := self._feed.symbols) != self._known:
+            self._known, named = len(names), self._select.keys(names)
+            self._wanted = np.full(self._feed.max_symbols, self._select.keeps(""), np.bool_)  # without a name yet
+            self._wanted[: len(named)] = named[: len(self._wanted)]
         return self._select.mask(batch, self._wanted)
-
-    def _keys(self) -> npt.NDArray[np.bool_]:
-        """Mask by index, symbols without a name yet included."""
-        keys = np.full(self._feed.max_symbols, self._select.keeps(""), np.bool_)
-        named = self._select.keys(self._feed.symbols)
-        keys[: len(named)] = named[: len(keys)]
-        return keys
 
 
 class ZonedFeed(SelectedFeed):

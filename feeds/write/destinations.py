@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from strand.errors import ConfigurationError, UnknownFormatError
-from strand.feeds.base import Feed, files_read, files_written
+from strand.feeds.base import Feed, as_base
 from strand.feeds.formats.registry import has_times, recognised
 from strand.feeds.io.files import Paths, files_in, named_paths, times_path
 from strand.feeds.io.sources import STANDARD_INPUT
@@ -37,7 +37,7 @@ def check_outputs(
     ``symbols`` and ``options`` are what ``strand.feeds.open`` takes. Raises ConfigurationError.
     """
     feed = None if source is None or isinstance(source, str | os.PathLike | Sequence) else source
-    recorded = [] if feed is None else [("record", path) for path in files_written(feed)]
+    recorded = [] if feed is None else [("record", path) for path in as_base(feed).writes]
     written: dict[_Identity, tuple[str, str]] = {}
     for option, given in (*recorded, *outputs):
         if given is None:
@@ -120,7 +120,7 @@ def _read(
     if source is None:
         return
     if not isinstance(source, str | os.PathLike | Sequence):
-        yield from ((_on_disk(Path(path)), False) for path in files_read(source))
+        yield from ((_on_disk(Path(path)), False) for path in as_base(source).reads)
         return
     for named in named_paths(source):
         if not isinstance(named, Path):

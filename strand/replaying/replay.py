@@ -21,7 +21,7 @@ from strand.dispatch.configuration import GROUPS, RunOptions, workers_of
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, HandlerError
 from strand.feeds import Feed, FeedInfo, TickBatch
-from strand.feeds.base import BaseFeed, Selection, is_live, live_counts_of, skipped_of, state_of
+from strand.feeds.base import BaseFeed, Selection, as_base, skipped_of
 from strand.feeds.io.files import Frames, Paths, as_paths
 from strand.feeds.merge.selected import SelectedFeed, empty_feed, unknown_symbol
 from strand.feeds.opening import FeedOptions, options_with_date
@@ -132,7 +132,7 @@ def follow(
     for name in _NOT_IN_PARTS:
         if name in options:
             raise ConfigurationError(name, "it does not go together with the parts of follow(): leave it out")
-    if state_of(feed) is None:
+    if as_base(feed).state() is None:
         raise ConfigurationError("feed", f"the place in {feed.info.path} cannot be saved: replay() reads such a feed")
     source, path = _Part(feed, every_s), file_path("state", state)
     made = path.with_name(f".{path.name}.part")
@@ -184,7 +184,7 @@ class _Part(BaseFeed):
     def __init__(self, feed: Any, every_s: float) -> None:
         super().__init__()
         self._feed, self._every_s = feed, every_s
-        self.skipped = skipped_of(feed)
+        self.skipped, self.is_live = skipped_of(feed), as_base(feed).is_live
         self.number, self.is_over = 1, False
         # Offsets are committed at the end of a part alone: ticks are counted by their part.
         self._saved = 0
@@ -210,12 +210,8 @@ class _Part(BaseFeed):
     def reads(self) -> Sequence[str]:
         return ()
 
-    @property
-    def is_live(self) -> bool:
-        return is_live(self._feed)
-
     def live_counts(self) -> Mapping[str, Any]:
-        return live_counts_of(self._feed)
+        return as_base(self._feed).live_counts()
 
     def statistics(self) -> dict[str, int]:
         return dict(self._feed.statistics())
@@ -359,7 +355,7 @@ def replay_by(
                 if asked["save"] is not None and _ends_whole(feed, run.ended_by):
                     assert isinstance(dispatcher, Dispatcher)
                     dispatcher.learn_symbols(feed.symbols)
-                    left.save(dispatcher, asked["save"], position + published.ticks, counts, state_of(feed))
+                    left.save(dispatcher, asked["save"], position + published.ticks, counts, as_base(feed).state())
                 feed_statistics = dict(feed.statistics())
         except (HandlerError, KeyboardInterrupt) as raised:
             raise_first(raised, dispatcher, partial(run.so_far, begun, ticks), again)
@@ -380,7 +376,7 @@ def _check_written(asked: Asked, source: Any, feed_options: FeedOptions) -> None
 
 def _of_dispatchers(feed: Feed, *, paced: bool) -> dict[str, Any]:
     """Options by which a dispatcher knows of its feed."""
-    if not is_live(feed):
+    if not as_base(feed).is_live:
         return {"_paced": paced, "_recorded": True}
     return {"_paced": True, "_feed_counts": partial(feed_counts, feed)}
 

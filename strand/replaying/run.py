@@ -24,14 +24,11 @@ from strand.dispatch.engine_run import engine_interior
 from strand.errors import ConfigurationError, FeedError, RecordTypeError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.base import (
+    as_base,
     batches_from,
-    follow_run,
     inflates,
-    is_live,
     merges_in_blocks,
-    passed_ns,
     skipped_of,
-    tick_feeds_of,
 )
 from strand.feeds.formats.decoded import DecodedFeed, Reading
 from strand.feeds.merge.selected import are_wanted, feeds_of_batch, unknown_symbol
@@ -153,10 +150,8 @@ class Run:
         self._finished = self._inside.finished_reader()
         self._is_drained = False
         handled = self._inside.handled_reader()
-        follow_run(
-            feed,
-            lambda: self.published.ticks,
-            lambda: self.published.ticks if self._is_drained else handled(),
+        as_base(feed).follow(
+            lambda: self.published.ticks, lambda: self.published.ticks if self._is_drained else handled()
         )
         self._unpriced = self._unended = np.zeros(feed.max_symbols, dtype=np.int64)
         self._wanted = wanted
@@ -242,7 +237,7 @@ class Run:
             at = to
             if at >= n:
                 break
-        if n == 0 and (time_ns := passed_ns(self._feed)) is not None:
+        if n == 0 and (time_ns := as_base(self._feed).passed_ns) is not None:
             self._dispatcher.advance(time_ns)
         if self._until is not None and end == n:
             self._until.reach()
@@ -346,7 +341,7 @@ class Run:
     def _is_in_part(self) -> bool:
         """Tells whether the feed may have ticks that the run has not seen, besides those of other symbols."""
         is_over = self.published.ticks == self._limit or (self._until is not None and self._until.is_reached)
-        return self._in_part or is_over or self.ended_by is not None or is_live(self._feed)
+        return self._in_part or is_over or self.ended_by is not None or as_base(self._feed).is_live
 
     def result(
         self,
@@ -494,7 +489,7 @@ def _written(outputs: Mapping[str, Output]) -> dict[str, tuple[Path, int]]:
 def add_feed_column(feed: Feed, outputs: Outputs) -> TickFeeds | None:
     """Gives records of a merge's ticks a column for their feed. Returns what has to know the feed of each tick before
     it is published; None: the feed is no merge, or nothing is emitted. The outputs have not started."""
-    if not len(outputs) or tick_feeds_of(feed) is None:
+    if not len(outputs) or as_base(feed).tick_feeds is None:
         return None
     tick_feeds = TickFeeds()
     outputs.add_feed_column(tick_feeds)

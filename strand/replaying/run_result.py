@@ -17,7 +17,7 @@ from strand.binding.columns import TickCounts
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, FeedInfo
-from strand.feeds.base import Skipped, inflates, live_counts_of
+from strand.feeds.base import Skipped, as_base, inflates
 from strand.fixed import dataclass
 from strand.output.books import NO_BOOKS, Books
 from strand.output.emitted import EmittedRecords
@@ -516,7 +516,7 @@ def _counted(result: RunResult, table: npt.NDArray[Any]) -> dict[_Counter, npt.N
 
 def feed_counts(feed: Feed) -> dict[str, Any]:
     """Counts of a live feed so far, with those of its warnings by kind, for those who look from outside."""
-    counts = dict(live_counts_of(feed))
+    counts = dict(as_base(feed).live_counts())
     statistics = counts.pop("statistics", {})
     warnings = {one.kind: n for one in _OF_FEEDS if (n := statistics.get(one.field, 0))}
     return counts | {"warnings": warnings} if counts else {}

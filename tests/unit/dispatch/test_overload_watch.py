@@ -21,7 +21,7 @@ from strand.dispatch import watching
 from strand.dispatch.guard import Hold, Reading, decide, marks_of
 from strand.dispatch.watching import LASTING_LOOKS, LOOK_NS, OverloadWatch
 from strand.errors import ConfigurationError
-from strand.feeds.base import is_live
+from strand.feeds.base import as_base
 from strand.feeds.merge.feeds import merge_feeds
 from strand.feeds.merge.selected import CarriedFeed
 from strand.replaying.pacing import Pacer
@@ -118,9 +118,7 @@ def ticks(n: int) -> Any:
 
 
 class Live(ListFeed):
-    @property
-    def is_live(self) -> bool:
-        return True
+    is_live = True
 
 
 class Opens(ListFeed):
@@ -211,11 +209,11 @@ def test_a_replay_whose_pace_is_not_its_own_has_it_among_its_warnings(
 
 def test_a_live_feed_is_one_within_others() -> None:
     live, file, other = Live(ticks(3), ["X"]), testing.feed(ticks(3), ["X"]), testing.feed(ticks(3), ["X"])
-    assert is_live(live)
-    assert is_live(CarriedFeed(live))
-    assert is_live(merge_feeds([file, live]))
-    assert not is_live(CarriedFeed(file))
-    assert not is_live(merge_feeds([file, other]))
+    assert as_base(live).is_live
+    assert as_base(CarriedFeed(live)).is_live
+    assert as_base(merge_feeds([file, live])).is_live
+    assert not as_base(CarriedFeed(file)).is_live
+    assert not as_base(merge_feeds([file, other])).is_live
 
 
 def test_a_run_is_paced_where_ticks_come_when_they_happen_or_are_due() -> None:

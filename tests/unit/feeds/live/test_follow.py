@@ -189,7 +189,7 @@ def test_a_partition_that_goes_to_another_member_within_a_part_is_given_up_witho
             return found
 
     monkeypatch.setattr(kafka_module, "Consumer", Member)
-    monkeypatch.setattr("strand.feeds.live.kafka._REVOKE_S", 10.0**9)
+    monkeypatch.setattr("strand.feeds.live.consumer._REVOKE_S", 10.0**9)
     with cluster(partitions=2) as kafka:
         kafka.send("ticks", records(["A", "B"], 200, spread=2))
         feed = kafka.feed("ticks", until_end=False, share=True, consumer_group="g", idle_timeout_s=3.0)

@@ -371,7 +371,7 @@ def test_nothing_is_lost_or_comes_twice_while_brokers_fail_and_come_back() -> No
             found += batch["sequence"].tolist()
             if len(found) == 2_000 and "disconnected" not in told:
                 kafka.down()
-                wait_until(lambda: not [*feed._consumer.consume(1, 0.02)] and "disconnected" in told)
+                wait_until(lambda: not [*feed._reader.brokers.consumer.consume(1, 0.02)] and "disconnected" in told)
                 kafka.up()
                 kafka.send("ticks", records(["A", "B"], 2_000, first=1_001))
         feed.close()
@@ -465,7 +465,7 @@ def test_partitions_that_were_lost_are_counted_and_read_again_without_repetition
 
 
 def test_what_another_member_has_committed_meanwhile_is_not_committed_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strand.feeds.live.kafka._REVOKE_S", 0.01)
+    monkeypatch.setattr("strand.feeds.live.consumer._REVOKE_S", 0.01)
     published, handled = 0, 0
     with cluster(partitions=2) as kafka:
         kafka.send("ticks", records(["A", "B"], 20, spread=2))

@@ -20,8 +20,8 @@ from reading import read, ticks_of
 import strand
 from strand import ticks
 from strand.errors import FormatError
+from strand.feeds.live import consumer, messages, partitions
 from strand.feeds.live import kafka as kafka_feeds
-from strand.feeds.live import partitions
 
 pytestmark = pytest.mark.python
 
@@ -443,13 +443,47 @@ def test_a_partition_that_comes_back_is_waited_for_until_its_end_is_known(monkey
     assert found[20:] == list(range(21, 41))
 
 
+def test_a_partition_that_comes_while_the_last_commit_is_tried_again_is_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Member(Scripted):
+        n_commits, is_begun = 0, False
+
+        def changes(self) -> Changes:
+            is_begun, self.is_begun = self.is_begun, True
+            return [] if is_begun else [("assign", [0])]
+
+        def commit(self, **given: Any) -> Any:
+            self.n_commits += 1
+            if self.n_commits == 1:
+                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.REBALANCE_IN_PROGRESS))
+            return super().commit(**given)
+
+        def poll(self, timeout: float) -> Any:
+            self.told["on_assign"](self, [kafka.TopicPartition("ticks", 1)])
+            return super().poll(timeout)
+
+    monkeypatch.setattr(kafka, "Consumer", Member)
+    with cluster(partitions=2) as cluster_:
+        cluster_.send("ticks", records(["A"], 10))
+        feed = cluster_.feed(
+            "ticks", until_end=False, share=True, consumer_group="g", max_messages=10, max_seconds=60, commit_s=3_600
+        )
+        assert len(ticks_of(feed)) == 10
+        feed.close()
+        monkeypatch.undo()
+        assert cluster_.committed("ticks", "g", 2)[0] == 10
+    assert [event.text for event in feed.events if event.kind == "assigned"] == ["ticks[0]", "ticks[1]"]
+
+
 @pytest.mark.parametrize("options", [{"idle_timeout_s": 100.0}, {"idle_timeout_s": None, "wait_s": 100.0}])
 def test_the_time_that_a_caller_takes_for_a_batch_is_no_silence_of_the_brokers(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     past_s = 0.0
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + past_s, sleep=time.sleep, time_ns=time.time_ns)
-    monkeypatch.setattr(kafka_feeds, "time", clock)
+    for module in (kafka_feeds, consumer, messages):
+        monkeypatch.setattr(module, "time", clock)
     with cluster(partitions=2) as kafka:
         for partition in (0, 1):
             kafka.send("ticks", [each for each in records(["A", "B"], 4_000, spread=2) if each[2] == partition])
@@ -478,7 +512,7 @@ def test_a_feed_without_a_group_keeps_no_offsets_of_its_batches() -> None:
 
 
 def test_a_stop_while_no_broker_tells_of_new_partitions_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_feeds, "_METADATA_S", 0.0)
+    monkeypatch.setattr(consumer, "_METADATA_S", 0.0)
     with cluster() as kafka:
         kafka.send("ticks", records(["A"], 20))
         feed = kafka.feed("ticks", until_end=False, idle_timeout_s=None, max_seconds=60)

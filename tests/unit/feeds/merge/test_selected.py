@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from merge_support import ArrayFeed, stamped
 from reading import ticks_of
 
 from strand import feeds
-from strand.feeds.base import Selection, batches_from
+from strand.feeds.base import FeedInfo, Selection, TickBatch, as_base, batches_from
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed
 from strand.ticks import KIND_STATUS, empty
 
@@ -23,6 +24,31 @@ def test_any_feed_goes_on_from_a_position(tmp_path: Path, position: int) -> None
     feed = feeds.open(itch_seconds(tmp_path / "20200130.itch"))
     rest = [batch.copy() for batch in batches_from(feed, position)]
     np.testing.assert_array_equal(np.concatenate([empty(0), *rest]), ticks_of(feed)[position:])
+
+
+class Plain:
+    """A feed of a class of its own, which has what a run needs, and tells the time."""
+
+    info, symbols, max_symbols, passed_ns = FeedInfo("plain", "plain.bin"), ("A",), 1, 7
+
+    def batches(self) -> Iterator[TickBatch]:
+        yield stamped(range(3))
+
+    def statistics(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+def test_a_feed_of_another_class_has_the_defaults_of_what_it_lacks() -> None:
+    feed = as_base(Plain())
+    assert (feed.passed_ns, feed.reads, feed.writes, feed.is_live) == (7, ("plain.bin",), (), False)
+    assert (feed.state(), feed.line_numbers(), feed.tick_feeds, feed.live_counts()) == (None, None, None, {})
+    feed.follow(lambda: 0, lambda: 0)
+    given = [batch["ts_recv"].tolist() for batch in feed.batches()]
+    assert given == [batch["ts_recv"].tolist() for batch in Plain().batches()]
+    selected = SelectedFeed(Plain(), Selection(end_ns=6))
+    assert (selected.passed_ns, selected.reads, selected.is_live) == (5, ("plain.bin",), False)
 
 
 def test_symbols_are_chosen_by_the_names_that_they_have_by_then() -> None:

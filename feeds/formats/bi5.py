@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple, Unpack
+from typing import Any, Final, NamedTuple, Unpack
 
 import numpy as np
 
@@ -158,7 +158,8 @@ class DukascopyFeed(BaseFeed):
         self._select = options["select"] or Selection()
         symbol = options["symbol"]
         date = None if options["date"] is None else as_date(options["date"])
-        found = [_hour(Path(path), symbol if symbol is None else check_name("symbol", symbol), date) for path in named]
+        symbol = symbol if symbol is None else check_name("symbol", symbol)
+        found = [_hour(Path(path), symbol, date, options["hour"]) for path in named]
         self._hours = sorted(found, key=lambda hour: hour.begin)
         # In the order of the paths: dict keeps it.
         self._symbols = tuple(dict.fromkeys(hour.symbol for hour in found))
@@ -307,42 +308,43 @@ class DukascopyFeed(BaseFeed):
         return Counter(dict.fromkeys(names, 0) | hours | self._missing)
 
 
-def _hour(path: Path, symbol: str | None, date: dt.date | None) -> _Hour:
-    """A file with what its folders say of it, or the options. Raises FeedError, ConfigurationError."""
+def _hour(path: Path, symbol: str | None, date: dt.date | None, hour: int | None) -> _Hour:
+    """A file with what its folders and its name say of it, or the options. Raises FeedError, ConfigurationError."""
     is_empty = False
     try:
         regular_file(path)
     except TruncatedFeedError:
         is_empty = True
+    given: dict[str, Any] = {"symbol": symbol, "date": date, "hour": hour}
+    own: dict[str, Any] = {}
     found = _PLACE.fullmatch(path.absolute().as_posix())
-    if found is None:
-        named = _HOUR.fullmatch(path.as_posix())
-        if symbol is None or date is None or named is None:
-            raise ConfigurationError(
-                "symbol" if symbol is None else "date",
-                f"{called(path)} is not in folders that tell its instrument and hour (SYMBOL/YYYY/MM/DD/HHh_ticks.bi5, "
-                "months from 00): put it there, or give symbol= and date= for a file called HHh_ticks.bi5",
-            )
-        hour = int(named["hour"])
-    else:
-        hour, there = int(found["hour"]), found["symbol"]
-        if problem := name_problem(there):
+    if (named := found or _HOUR.fullmatch(path.as_posix())) is not None:
+        own["hour"] = int(named["hour"])
+    if found is not None:
+        if problem := name_problem(there := found["symbol"]):
             raise FormatError(f"its folder says the symbol {there[:80]!r}, which {problem}: rename it", path=path)
-        month = int(found["month"]) + 1
         try:
-            day = dt.date(int(found["year"]), month, int(found["day"]))
+            day = dt.date(int(found["year"]), int(found["month"]) + 1, int(found["day"]))
         except ValueError:
             raise FormatError(
                 "its folders say no date: they are YYYY/MM/DD, and months count from 00 (January) to 11", path=path
             ) from None
-        for option, given, own in (("symbol", symbol, there), ("date", date, day)):
-            if given not in (None, own):
-                raise ConfigurationError(option, f"leave it out: the folders of {path} say {own}")
-        symbol, date = there, as_date(day)
-    if hour > 23:
-        raise FormatError(f"its name says the hour {hour}: they are 00 to 23", path=path)
-    begin = dt.datetime.combine(date, dt.time(hour), dt.UTC)
-    return _Hour(path, symbol, int(begin.timestamp()) * 10**9, is_empty)
+        own |= {"symbol": there, "date": as_date(day)}
+    for option, value in own.items():
+        if given[option] not in (None, value):
+            raise ConfigurationError(option, f"leave it out: the path {path} says {value}")
+    said = given | own
+    for option, value in said.items():
+        if value is None:
+            raise ConfigurationError(
+                option,
+                f"{called(path)} is not in folders that tell its instrument and hour (SYMBOL/YYYY/MM/DD/HHh_ticks.bi5, "
+                "months from 00): put it there, or give symbol= and date=, and hour= if it is not called HHh_ticks.bi5",
+            )
+    if said["hour"] > 23:
+        raise FormatError(f"its name says the hour {said['hour']}: they are 00 to 23", path=path)
+    begin = dt.datetime.combine(said["date"], dt.time(said["hour"]), dt.UTC)
+    return _Hour(path, said["symbol"], int(begin.timestamp()) * 10**9, is_empty)
 
 
 def _text(begin: int) -> str:

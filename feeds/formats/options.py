@@ -326,7 +326,15 @@ class _Records(TypedDict, total=False):
     ]
 
 
-class Bi5Options(_Records, total=False):
+class _Hours(TypedDict, total=False):
+    """The option of files of an hour."""
+
+    hour: Annotated[
+        int | None, None, Whole(0, 23), "The hour (UTC) of a file whose name does not say it. None: the name does."
+    ]
+
+
+class Bi5Options(_Records, _Hours, total=False):
     """Options of ``DukascopyFeed``."""
 
     symbol: Annotated[str | None, None, "The instrument of a file whose folders do not say it. None: they do."]
@@ -441,6 +449,6 @@ def _types_alone(of: K) -> K:
 
 
 @_types_alone
-class ReaderOptions(_Packed, _Mold, _Dbn, _Tables, _Lines, _JsonLines, _Arrays, total=False):  # type: ignore[misc]
+class ReaderOptions(_Hours, _Packed, _Mold, _Dbn, _Tables, _Lines, _JsonLines, _Arrays, total=False):  # type: ignore[misc]
     """Types of the options of files' readers, each the widest that a reader takes: of a name that several have, the
     last one's. The class of each reader lists its own options and their meaning."""

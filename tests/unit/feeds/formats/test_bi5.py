@@ -114,17 +114,28 @@ def test_only_instruments_that_are_selected_need_their_worth(tmp_path: Path) -> 
         feeds.open(tmp_path, symbols=["*"])
 
 
-def test_a_file_outside_of_its_folders_needs_symbol_and_date(tmp_path: Path) -> None:
-    path = tmp_path / "EURUSD-10h_ticks.bi5"
-    path.write_bytes(ref.packed(ref.some(3)))
-    for option, given in (("symbol", {}), ("date", {"symbol": "EURUSD"})):
-        with pytest.raises(ConfigurationError, match="SYMBOL/YYYY/MM/DD") as error:
-            feeds.open(path, **given)
-        assert error.value.field == option
-    same = ref.write(tmp_path, "EURUSD", HOUR, path.read_bytes())
-    assert shown(path, symbol="EURUSD", date="2019-02-04") == shown(same)
-    with pytest.raises(ConfigurationError, match=r"the folders of .* say 2019-02-04"):
-        feeds.open(same, date="2019-01-04")
+def test_a_file_outside_of_its_folders_needs_what_its_path_does_not_say(tmp_path: Path) -> None:
+    data = ref.packed(ref.some(3))
+    same = shown(ref.write(tmp_path, "EURUSD", HOUR, data))
+    said: dict[str, Any] = {"symbol": "EURUSD", "date": "2019-02-04", "hour": 10}
+    for name, needs in (("EURUSD-10h_ticks.bi5", ("symbol", "date")), ("eurusd", ("symbol", "date", "hour"))):
+        path = tmp_path / name
+        path.write_bytes(data)
+        given = {option: said[option] for option in needs}
+        assert shown(path, **given) == same
+        for option in needs:
+            with pytest.raises(ConfigurationError, match="SYMBOL/YYYY/MM/DD") as error:
+                feeds.open(path, **{name: value for name, value in given.items() if name != option})
+            assert error.value.field == option
+
+
+@pytest.mark.parametrize(("option", "given"), [("symbol", "USDJPY"), ("date", "2019-01-04"), ("hour", 11)])
+def test_an_option_that_the_path_contradicts_is_an_error(tmp_path: Path, option: str, given: Any) -> None:
+    path = ref.write(tmp_path, "EURUSD", HOUR, ref.packed(ref.some(3)))
+    with pytest.raises(ConfigurationError, match=r"leave it out: the path .* says (EURUSD|2019-02-04|10)$") as error:
+        feeds.open(path, **{option: given})
+    assert error.value.field == option
+    feeds.open(path, symbol="EURUSD", date="2019-02-04", hour=10).close()
 
 
 @pytest.mark.parametrize(("folders", "fault"), [("2019/12/04", "months count from 00"), ("2019/01/30", "no date")])

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy_format
 
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, called
 from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre, usual_flags
 from strand.feeds.formats.options import NpyOptions
 from strand.feeds.formats.own_metadata import OWN_MEMBER, Own, own_from
 from strand.feeds.io.files import Frame, frame_at, read_head, regular_file
-from strand.feeds.io.sources import InflateLimits, InputStream, RawStream
+from strand.feeds.io.sources import STANDARD_INPUT, InflateLimits, InputStream, RawStream
 from strand.feeds.io.streams import data_start, open_archive, open_member, open_stream
 from strand.feeds.mapping.columns import Conversion, Reading, columns_of
 from strand.feeds.mapping.events import with_ends
@@ -352,6 +352,8 @@ class NpyFeed(BaseFeed):
         if names is None and has_names:
             names = read_names(self._path)
         elif names is None and isinstance(self._map, HftEvents) and frame is None:
+            if called(self._path) == STANDARD_INPUT:
+                raise ConfigurationError("symbol", "name the symbol of -, which has no name: symbol= (--feed symbol=)")
             names = (symbol_of(self._path),)
         keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
         if not keyed and len(names or ()) != 1:

@@ -398,10 +398,9 @@ def _made(name: str) -> tuple[Any, int, int]:
     if name not in names:
         from difflib import get_close_matches
 
-        near = ", ".join(get_close_matches(name.upper(), names, 5)) or "none is near"
-        raise ConfigurationError(
-            "sessions", f"exchange_calendars has no calendar {name!r} (near: {near}): give {_EXAMPLE}"
-        )
+        near = ", ".join(get_close_matches(name.upper(), names, 5))
+        also = f" (near: {near})" if near else ""
+        raise ConfigurationError("sessions", f"exchange_calendars has no calendar {name!r}{also}: give {_EXAMPLE}")
     first, last = _FIRST, _LAST - dt.timedelta(1)
     try:
         a_month = package.get_calendar(

@@ -322,11 +322,12 @@ def replay_by(
             recorder = import_module("strand.replaying.recorder").Recorder(
                 dispatcher, lambda: feed.symbols, counts, asked, header
             )
-        samples = asked["timeline"] and isinstance(dispatcher, Dispatcher)
-        rows = rows_watched(dispatcher, asked["watch"], counts, feed) if samples else None
-        sampler = Sampler(dispatcher, begun, published.time_ns, rows) if samples else None
+        sampler = None
+        if asked["timeline"] and isinstance(dispatcher, Dispatcher):
+            rows = rows_watched(dispatcher, asked["watch"], counts, feed)
+            sampler = Sampler(dispatcher, begun, published.time_ns, rows)
         stops = Stops(
-            rows,
+            sampler,
             recorder,
             Straddling.of([handler, *(handlers or {}).values()], feed),
             None
@@ -336,7 +337,7 @@ def replay_by(
             cut,
         )
         run = Run(
-            feed, dispatcher, published, stops, sampler=sampler, wanted=wanted, limit=asked["limit"], pacer=pacer,
+            feed, dispatcher, published, stops, wanted=wanted, limit=asked["limit"], pacer=pacer,
             in_part=position > 0 or asked["start"] is not None or asked["end"] is not None,
         )  # fmt: skip
         try:

@@ -92,9 +92,9 @@ class Published:
 
 @dataclass(frozen=True)
 class Stops:
-    """The stops of a run, in the order of their turns at a place."""
+    """The stops of a run, in the order of their turns at a place: the rows that a sampler keeps are the first."""
 
-    rows: RowSampler | None
+    sampler: Sampler | None
     recorder: Recorder | None
     straddling: Straddling | None
     snapshots: SnapshotRecorder | None
@@ -102,7 +102,8 @@ class Stops:
     until: Until | None
 
     def __iter__(self) -> Iterator[Stop]:
-        every = self.rows, self.recorder, self.straddling, self.snapshots, self.days, self.until
+        rows = None if self.sampler is None else self.sampler.rows
+        every = rows, self.recorder, self.straddling, self.snapshots, self.days, self.until
         return (stop for stop in every if stop is not None)
 
 
@@ -114,7 +115,6 @@ class Run:
         dispatcher: The run that handles its ticks.
         published: Facts of the ticks, before the first one is published.
         stops: Objects that have something to do between ticks.
-        sampler: Looks at counters from a thread of its own.
         wanted: The names and globs that were asked for.
         limit: The number of ticks to stop after.
         pacer: Says when ticks are due.
@@ -128,7 +128,6 @@ class Run:
         published: Published,
         stops: Stops,
         *,
-        sampler: Sampler | None,
         wanted: Sequence[str],
         limit: int | None,
         pacer: Pacer | None,
@@ -140,11 +139,11 @@ class Run:
         self._dispatcher = dispatcher
         self._inside = interior(dispatcher)
         self._stops, self._all_stops = stops, [*stops]
-        self._sampler = sampler
+        self._sampler = stops.sampler
         self._limit, self._in_part = limit, in_part
         self._until = stops.until
         #: Whether somebody asks for the time of the latest tick.
-        self._tells_time = sampler is not None
+        self._tells_time = stops.sampler is not None
         self._pacer = pacer
         self._uncounted: TickBatch = _NOTHING
         self._finished = self._inside.finished_reader()
@@ -524,7 +523,7 @@ class Sampler:
         # Not on the core that its maker, the publisher, will be pinned to.
         cores = sorted(os.sched_getaffinity(0))
         self._rounds = Rounds(self._look, FIRST_INTERVAL_S, "strand-sampler", allowed=cores)
-        self._rows = rows
+        self.rows = rows
         self._feed_ns = 0
         self._feed_now = feed_ns
         self._n = 0
@@ -547,8 +546,8 @@ class Sampler:
         """Samples the last moment, when all has been handled."""
         self._rounds.end()
         self._sample()
-        if self._rows is not None:
-            self._rows.look_at_end(self._feed_ns)
+        if self.rows is not None:
+            self.rows.look_at_end(self._feed_ns)
 
     def timeline(self, names: Sequence[str], worker_names: Sequence[str]) -> Timeline:
         """Timeline of the samples. ``names``: all symbols that the feed came to know."""
@@ -563,7 +562,7 @@ class Sampler:
         pending = np.maximum(accepted.astype(np.int64) - handled.astype(np.int64) - dropped.astype(np.int64), 0)
         by_worker = np.concatenate((slots[:, :workers], slots[:, workers:].sum(axis=1, keepdims=True)), axis=1)
         untimed = np.zeros(len(self._dispatcher.symbols), np.uint64)
-        handler_ns, handler_ticks = (untimed, untimed) if self._rows is None else self._dispatcher.handler_times()
+        handler_ns, handler_ticks = (untimed, untimed) if self.rows is None else self._dispatcher.handler_times()
         return Timeline(
             at_s=_frozen(self._at_s[:n]),
             feed_ns=_frozen(self._feed[:n]),
@@ -576,7 +575,7 @@ class Sampler:
             worker_busy_ns=_frozen(by_worker[:, :, 2]),
             handler_ns=_frozen(handler_ns),
             handler_ticks=_frozen(handler_ticks),
-            symbols=ByName("watched symbol", {} if self._rows is None else self._rows.timelines(names)),
+            symbols=ByName("watched symbol", {} if self.rows is None else self.rows.timelines(names)),
         )
 
     def _look(self, _: bool) -> float | None:

@@ -214,7 +214,7 @@ come_back:
     }
   fi;
   SLEEP;
-  atomic { /* the lock: a worker may be about to hand its place over; and PyBatches.resumed */
+  atomic { /* the lock: a worker may be about to hand its place over; and Suspension.resumed */
     p = place[me];
     if
     :: p == NONE -> waits[me] = NONE; goto told

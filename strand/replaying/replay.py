@@ -36,7 +36,7 @@ from strand.replaying.result import ReplayResult
 from strand.replaying.run import Published, Run, Sampler, Source, Stops, Straddling, pinned, rows_watched, told_of
 from strand.replaying.run_result import feed_counts
 from strand.symbols import SymbolTable
-from strand.validate import file_path, mapping
+from strand.validate import file_path, is_number, mapping
 
 if TYPE_CHECKING:
     from strand.dispatch.saving import SavedState
@@ -110,7 +110,8 @@ def follow(
 
     At the end of each part the state of the handlers and the place in the feed are saved as one file. The next call
     with this file goes on there: rows, and the files of all parts, are those of a run that was not killed. Over several
-    partitions, what depends on the feed's time may differ, as bars of a length do. Ends of handlers do not run.
+    partitions, where a message was late, what depends on the feed's time may differ, as bars of a length do. Ends of
+    handlers do not run.
 
     Args:
         feed: A feed whose place can be saved, as a ``KafkaFeed``.
@@ -132,6 +133,8 @@ def follow(
     for name in _NOT_IN_PARTS:
         if name in options:
             raise ConfigurationError(name, "it does not go together with the parts of follow(): leave it out")
+    if not is_number(every_s) or not 0 < every_s < float("inf"):
+        raise ConfigurationError("every_s", f"{every_s!r} is not a number of seconds above 0")
     if as_base(feed).state() is None:
         raise ConfigurationError("feed", f"the place in {feed.info.path} cannot be saved: replay() reads such a feed")
     source, path = _Part(feed, every_s), file_path("state", state)

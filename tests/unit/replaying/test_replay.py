@@ -372,3 +372,10 @@ def test_a_run_that_is_not_sampled_has_no_timeline() -> None:
 
 def test_a_plain_loop_is_not_sampled() -> None:
     assert replay(sample_path(), "count", workers=0, watch=2, limit=1000, **OPTIONS).timeline is None
+
+
+@pytest.mark.parametrize("every_s", [0, -1, float("nan"), float("inf"), "10", None, True])
+def test_a_length_of_parts_that_would_never_end_or_is_no_number_is_refused(every_s: Any, tmp_path: Path) -> None:
+    feed = testing.ListFeed(strand.ticks.zeros(10), ["A"])
+    with pytest.raises(ConfigurationError, match=r"every_s: .* is not a number of seconds above 0"):
+        strand.follow(feed, "count", state=tmp_path / "state", every_s=every_s)

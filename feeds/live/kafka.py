@@ -27,6 +27,7 @@ from strand.feeds.live.partitions import Messages, by_topic, named
 from strand.lazy import imported
 from strand.options import named_options
 from strand.ticks import empty, picked
+from strand.validate import mapping, several, whole
 
 __all__ = ["KafkaFeed", "checked_servers"]
 
@@ -88,7 +89,9 @@ class KafkaFeed(BaseFeed):
         if options["share"] and (options["partitions"] or options["until_end"]):
             field = "partitions" if options["partitions"] else "until_end"
             raise ConfigurationError(field, "it does not go together with share: the broker assigns partitions then")
-        for name in options["config"] or {}:
+        for number in several("partitions", options["partitions"], "[0, 1]"):
+            whole("partitions", number, 0)
+        for name in mapping("config", options["config"] or {}, "{'security.protocol': 'SSL'}"):
             if name in _OWN_SETTINGS:
                 raise ConfigurationError("config", f"{name} is set by the option {_OWN_SETTINGS[name]}")
         symbols, self._max_symbols = options["symbols"], options["max_symbols"]

@@ -12,7 +12,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.live.kafka import checked_servers
 from strand.lazy import imported
 from strand.output.emitted import EmittedRecords
-from strand.validate import is_between, one_of, text
+from strand.validate import is_between, mapping, one_of, text
 
 _OWN_SETTINGS: Final = frozenset(("bootstrap.servers", "metadata.broker.list", "enable.idempotence", "acks"))
 #: Time between two polls of the producer while its queue is full, s.
@@ -69,10 +69,11 @@ class KafkaSink:
                 "timeout_s", f"{timeout_s!r} is not a number of seconds from 0.001 to {_LONGEST_S:,}"
             )
         self._timeout_s = float(timeout_s)
-        if own := sorted(_OWN_SETTINGS.intersection(config or {})):
+        config = mapping("config", config or {}, "{'security.protocol': 'SSL'}")
+        if own := sorted(_OWN_SETTINGS.intersection(config)):
             raise ConfigurationError("config", f"{own[0]} is set by the sink itself")
         settings = {"partitioner": "murmur2_random", "linger.ms": 5, "message.timeout.ms": round(timeout_s * 1e3)}
-        settings |= {**(config or {}), "bootstrap.servers": servers, "enable.idempotence": True, "acks": "all"}
+        settings |= {**config, "bootstrap.servers": servers, "enable.idempotence": True, "acks": "all"}
         try:
             self._producer = self._kafka.Producer(settings)
         except (self._kafka.KafkaException, TypeError, ValueError) as error:

@@ -104,6 +104,7 @@ def test_brokers_that_never_answer_end_the_run_and_leave_no_client_behind() -> N
         ({"form": "xml"}, "form"),
         *(({"timeout_s": wrong}, "timeout_s") for wrong in (0, 0.0001, 1e10, float("inf"), float("nan"), "5")),
         ({"config": {"acks": 0}}, "config"),
+        *(({"config": wrong}, "config") for wrong in (b"x", 2, "ssl", ["ssl"])),
         ({"config": {"no.such": 1}}, "config"),
         ({"topic": ""}, "topic"),
         ({"servers": "broker"}, "servers"),

@@ -540,6 +540,8 @@ def test_a_feed_of_several_topics_has_the_symbols_of_all() -> None:
             "partitions: it does not go together",
         ),
         ("a:9092", "t", {"config": {"group.id": "x"}}, "config: group.id is set by the option consumer_group"),
+        *(("a:9092", "t", {"config": wrong}, "config: .* is not a dict") for wrong in (b"x", 2, "ssl", ["ssl"])),
+        *(("a:9092", "t", {"partitions": wrong}, "partitions: ") for wrong in (object(), 1, "1", ["1"], [-1], [True])),
         ("a:9092", "t", {"begin": "middle"}, "begin: "),
         ("a:9092", "t", {"symbols": ["A", "B"], "max_symbols": 1}, "symbols: 2 of them"),
         ("a:9092", "t", {"groop": "x"}, "groop"),

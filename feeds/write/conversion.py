@@ -26,6 +26,7 @@ from strand.fixed import dataclass
 from strand.options import Choice, named_options
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular
+from strand.validate import callable_of
 
 _PACKED: Final = (".gz", ".zst")
 
@@ -134,6 +135,9 @@ def convert(
         FeedError: If the source cannot be read on, or the file cannot be written.
     """
     kind, symbols, progress = target_of(path, options["to"]), options["symbols"] or (), options["progress"]
+    names = read_symbols(symbols)
+    if progress is not None:
+        callable_of("progress", progress)
     bounds = options["start"], options["end"]
     given: Paths | Feed = as_paths(source)
     misfits = Misfits(NAMES.get(kind, kind), options["on_unwritable"])
@@ -152,7 +156,7 @@ def convert(
             opened(feed)
 
         def check_end(read: int) -> None:
-            if (unknown := unknown_symbol(feed, read_symbols(symbols))) is not None:
+            if (unknown := unknown_symbol(feed, names)) is not None:
                 raise unknown
             if read == 0 and not options["allow_empty"]:
                 raise empty_feed(feed, selected=bool(symbols) or bounds != (None, None))

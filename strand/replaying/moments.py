@@ -27,7 +27,7 @@ from strand.spans import SpanLike, span_ns
 from strand.tables.columns import Prices, Table
 from strand.tables.tabular import Tabular
 from strand.units import COUNT, INNER, PRICE, SIZE, SPAN, TIME, declare
-from strand.validate import did_you_mean, one_of, path, text
+from strand.validate import did_you_mean, one_of, path, text, yes_or_no
 from strand.zones import checked_zone
 
 if TYPE_CHECKING:
@@ -298,6 +298,8 @@ class _Run:
             raise ConfigurationError(
                 "on_error", "a join has no figures of a symbol that is set aside: leave on_error out, or its rows"
             )
+        if given["book"] is not None:
+            yes_or_no("book", given["book"])
         known, lists = np.unique(names, return_inverse=True)
         counts = np.bincount(lists, minlength=len(known)).tolist()
         times, lists = np.concatenate([column for _, column in moments]), np.tile(lists, len(moments))
@@ -421,6 +423,8 @@ def _times(table: str, own: Any, name: str, zone: str | None) -> npt.NDArray[np.
     arrow, compute = imported("pyarrow", "parquet"), imported("pyarrow.compute", "parquet")
     column, types = _of(table, own, name), arrow.types
     where = path(table, name)
+    if zone is not None:
+        zone = checked_zone("zone", text("zone", zone))
     try:
         if types.is_null(column.type):  # of a table without rows
             column = column.cast(arrow.int64())
@@ -435,7 +439,6 @@ def _times(table: str, own: Any, name: str, zone: str | None) -> npt.NDArray[np.
                 raise ConfigurationError(
                     where, "these times have no time zone: give zone=, as zone='UTC', or times with their zone"
                 )
-            zone = checked_zone("zone", text("zone", zone))
             column = compute.assume_timezone(column, zone, ambiguous="raise", nonexistent="raise")
         if types.is_timestamp(column.type):
             column = column.cast(arrow.timestamp("ns", column.type.tz)).cast(arrow.int64())

@@ -4,11 +4,13 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from strand.dispatch.configuration import RunOptions
+from strand.errors import ConfigurationError
 from strand.feeds.opening import ReadOptions
 from strand.options import File, Flag, Text, Whole, read_given
+from strand.validate import is_whole, shown
 
 if TYPE_CHECKING:
     from strand.output.sinks import Destination
@@ -130,6 +132,24 @@ class Asked(ReadOptions, total=False):
 
 class ReplayOptions(RunOptions, Asked, total=False):
     """All that ``strand.replay`` takes by name, but for ``handlers``."""
+
+
+#: The most symbols to be watched as the busiest.
+MOST_WATCHED: Final = 16
+
+
+def read_watch(watch: object) -> int | list[str] | None:
+    """The symbols whose rows are sampled: names, each once, or how many of the busiest; None: none. Raises
+    ConfigurationError."""
+    if watch is None:
+        return None
+    if is_whole(watch) and 0 <= watch <= MOST_WATCHED:
+        return int(watch) or None
+    if isinstance(watch, Sequence) and not isinstance(watch, str) and all(isinstance(name, str) for name in watch):
+        return list(dict.fromkeys(watch)) or None
+    raise ConfigurationError(
+        "watch", f"{shown(watch)} is neither a list of symbols' names nor a number from 1 to {MOST_WATCHED}"
+    )
 
 
 def asked_of(given: ReplayOptions) -> ReplayOptions:

@@ -31,7 +31,7 @@ from strand.options import named_options, options_in
 from strand.output.sinks import files_and_sinks
 from strand.replaying.days import DayRecorder
 from strand.replaying.failed import raise_first, rereading
-from strand.replaying.options import Asked, ReplayOptions, records, selection, writes
+from strand.replaying.options import Asked, ReplayOptions, read_watch, records, selection, writes
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Published, Run, Sampler, Source, Stops, Straddling, pinned, rows_watched, told_of
 from strand.replaying.run_result import feed_counts
@@ -271,6 +271,7 @@ def replay_by(
             asked["until"], pdb=asked["pdb"], workers=workers_of(options)
         )
     )
+    asked = {**asked, "watch": read_watch(asked["watch"])}
     if asked["snapshot"] is not None:
         asked = {**asked, "snapshot": import_module("strand.replaying.snapshots").read_snapshot(asked["snapshot"])}
     reading, (bar, progress) = options_with_date(asked["feed_options"], asked["date"]), _progress(asked)

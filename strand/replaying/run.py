@@ -409,7 +409,7 @@ def told_of(run: Run, result: ReplayResult, feed: Feed, wanted: Sequence[str], a
 
 def _unwatched(asked: Asked, result: ReplayResult) -> UnknownSymbolError | None:
     """The error for symbols that ``watch`` or a snapshot names and the whole feed lacks."""
-    watched = () if asked["watch"] is None or isinstance(asked["watch"], int | np.integer) else asked["watch"]
+    watched = () if asked["watch"] is None or isinstance(asked["watch"], int) else asked["watch"]
     snapshot = asked["snapshot"]
     of_snapshot = () if snapshot is None or isinstance(snapshot, str) else snapshot.symbols or ()
     for option, given in (("watch (--report-symbols)", watched), ("snapshot: symbols", of_snapshot)):
@@ -602,8 +602,8 @@ def rows_watched(
     dispatcher: Dispatcher, watch: int | Sequence[str] | None, counts: npt.NDArray[np.int64], feed: Feed
 ) -> RowSampler | None:
     """Makes what keeps rows of symbols: of those with these names, or of so many of the busiest; None: of none. Raises
-    ConfigurationError."""
-    if watch in (None, 0):
+    ConfigurationError where ticks have to go in blocks."""
+    if watch is None:
         return None
     from strand.replaying.timeline import RowSampler
 

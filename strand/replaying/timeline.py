@@ -13,11 +13,10 @@ from strand.binding.columns import count_by_symbol
 from strand.brief import brief, listed, several
 from strand.dispatch.calls import SymbolView
 from strand.dispatch.dispatcher import Dispatcher
-from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
+from strand.errors import BackpressureError, QuarantinedError
 from strand.feeds import Feed, TickBatch
 from strand.fixed import dataclass
 from strand.replaying.stops import Stop
-from strand.validate import is_whole
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -110,8 +109,9 @@ FIELDS: Final = (
 CAPACITY: Final = 256
 #: Ticks of the feed from one place to the next, at first.
 FIRST_STEP: Final = 1024
-#: The most symbols to be watched as the busiest; what were among them for a while are kept for long.
-MOST: Final = 16
+
+#: Symbols whose samples are kept, as those that were among the busiest for a while; of more, the busier half stays.
+SYMBOLS: Final = 128
 
 #: Wait while as many calls wait as there may be.
 WAIT_S: Final = 0.05
@@ -133,18 +133,10 @@ class RowSampler(Stop):
         self, dispatcher: Dispatcher, watch: int | Sequence[str], counts: npt.NDArray[np.int64], feed: Feed
     ) -> None:
         """``watch``: names, or how many of the busiest symbols. ``counts``: of published ticks, by symbol."""
-        names: list[str] = []
-        if isinstance(watch, Sequence) and not isinstance(watch, str) and all(isinstance(name, str) for name in watch):
-            names = list(dict.fromkeys(watch))
-        elif not is_whole(watch) or not 1 <= watch <= MOST:
-            raise ConfigurationError(
-                "watch", f"{watch!r} is neither a list of symbols' names nor a number from 1 to {MOST}"
-            )
         self._dispatcher = dispatcher
         self._counts = counts
         self._feed = feed
-        self._busiest = int(watch) if is_whole(watch) else 0
-        self._watch = names
+        self._busiest, self._watch = (watch, []) if isinstance(watch, int) else (0, [*watch])
         self._chosen: list[int] = []
         #: By symbol and position: the feed's time there, and the row's values, or the call that will have them.
         self._series: dict[int, dict[int, tuple[int, _Values | Future[_Values]]]] = {}
@@ -195,8 +187,8 @@ class RowSampler(Stop):
             if len(there) > self._busiest:
                 there = there[by_symbol[there] >= np.partition(by_symbol[there], -self._busiest)[-self._busiest]]
             self._chosen = there[np.argsort(-by_symbol[there], kind="stable")[: self._busiest]].tolist()
-            if len(self._series) > 8 * MOST:
-                keep = sorted(self._series, key=lambda i: -int(by_symbol[i]))[: 4 * MOST]
+            if len(self._series) > SYMBOLS:
+                keep = sorted(self._series, key=lambda i: -int(by_symbol[i]))[: SYMBOLS // 2]
                 self._series = {i: self._series[i] for i in keep}
         elif len(self._chosen) < len(self._watch):
             # A feed learns names as it goes.

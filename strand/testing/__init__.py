@@ -738,8 +738,10 @@ def seeded(
             ``strands``, ``capacity_ticks``, ``on_full``, ``on_error``, ``out``, ...
 
     Raises:
-        ConfigurationError: If another seeded run of this process is under way, in a handler too.
+        ConfigurationError: If another seeded run of this process is under way, in a handler too; and with ``save``.
     """
+    if options.get("save") is not None:
+        raise ConfigurationError("save", "the state of a seeded run cannot be saved: leave it out")
     make = partial(SeededDispatcher, seed=whole("seed", seed, 0))
     options["timeline"] = False  # its times are counts of steps
     return replay_by(make, source, handler, handlers, asked_of(options))

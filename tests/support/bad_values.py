@@ -28,6 +28,7 @@ from small_files import FILES, options_of
 import strand
 from strand import feeds, testing, units
 from strand.errors import StrandError
+from strand.feeds.write.conversion import convert
 
 PATH = Path(__file__).resolve().parents[1] / "contract" / "refusals.json"
 TAKEN = "taken"
@@ -115,6 +116,14 @@ def _task_options(**options: Any) -> None:
         scheduler.options(**options)
 
 
+def _converts(source: str, **options: Any) -> None:
+    convert(source, "converted.npz", **{"limit": 10, **options})
+
+
+def _joins(join: Callable[..., Any], **times: Any) -> Callable[..., Any]:
+    return lambda **options: join(_feed(), {"symbol": ["A"], **times}, **{"workers": 1, **options})
+
+
 def _decorates(decorator: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda **options: decorator(**options)(function)
 
@@ -200,6 +209,15 @@ def calls(folder: Path) -> dict[str, Call]:
             but=("files",), signature=strand.sweep,
         ),
         **{f"strand.feeds.open of {name}": _opens(folder, name) for name in OPENED},
+        "convert": Call(partial(_converts, sample), but=("source", "path"), signature=convert),
+        "strand.asof": Call(_joins(strand.asof, time=[1]), but=("source", "events", *SLOW), signature=strand.asof),
+        "strand.between": Call(
+            _joins(strand.between, start=[1], end=[9]), but=("source", "orders", *SLOW), signature=strand.between
+        ),
+        "strand.testing.seeded": Call(
+            lambda **options: testing.seeded(_feed(), "count", **({"seed": 1} | options)),
+            but=("source", "handler", *SLOW, *MACHINE), signature=testing.seeded,
+        ),
         "strand.handler": Call(_decorates(strand.handler, _on_tick), STATE, ("on_wake", "on_finish"), strand.handler),
         "strand.batch_handler": Call(_decorates(strand.batch_handler, _on_ticks), STATE, (), strand.batch_handler),
         "strand.object_handler": Call(_decorates(strand.object_handler, _Object), {}, (), strand.object_handler),

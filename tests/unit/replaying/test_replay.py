@@ -374,6 +374,14 @@ def test_a_plain_loop_is_not_sampled() -> None:
     assert replay(sample_path(), "count", workers=0, watch=2, limit=1000, **OPTIONS).timeline is None
 
 
+@pytest.mark.parametrize("watch", ["A", 1.5, 17, object()])
+def test_symbols_to_watch_that_are_none_are_refused_before_the_run(watch: Any) -> None:
+    """Without a timeline nothing looks at them but the check at the end, when the run is over."""
+    feed = testing.ListFeed(strand.ticks.zeros(10), ["A"])
+    with pytest.raises(ConfigurationError, match=r"watch: .* is neither a list of symbols' names nor a number"):
+        replay(feed, "count", watch=watch, timeline=False)
+
+
 @pytest.mark.parametrize("every_s", [0, -1, float("nan"), float("inf"), "10", None, True])
 def test_a_length_of_parts_that_would_never_end_or_is_no_number_is_refused(every_s: Any, tmp_path: Path) -> None:
     feed = testing.ListFeed(strand.ticks.zeros(10), ["A"])

@@ -106,6 +106,11 @@ def test_the_same_seed_gives_the_same_rows_outputs_and_statistics_and_others_do_
     assert len({str(run.statistics.as_dict()) for run in runs}) > 5
 
 
+def test_a_seeded_run_is_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="save: the state of a seeded run cannot be saved"):
+        testing.seeded(testing.feed(trades()), "count", seed=1, save=tmp_path / "state")
+
+
 def test_what_the_collector_frees_of_another_run_takes_no_step_of_this_one() -> None:
     gc.collect()
     gc.freeze()  # what other tests have made: each of the collections below would go through it

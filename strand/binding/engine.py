@@ -361,7 +361,7 @@ class Engine(Counters):
         self.tasks, self.chains, self.merge = Tasks(d, core), Chains(d, core), Merge(d, core)
         self.outside, self.strands = Outside(d, core), Strands(d, core)
         self.schedule = Schedule(d, core, config.n_groups)
-        self.goes_on = self._has_handlers = False
+        self.goes_on = False
         self._keep: list[Any] = []
         self._rows_at = int(ffi.cast("uintptr_t", core.lib.sd_dispatcher_rows(d, stride)))
         self.row_stride = int(stride[0])
@@ -391,7 +391,6 @@ class Engine(Counters):
                 self._keep.append(_fill(entry, function, self._core))
         code = self._lib.sd_dispatcher_handlers(self._d, table, len(functions))
         checked(code, "a strand names a handler that does not exist")
-        self._has_handlers = True
         self._check_ingest()
 
     def _check_ingest(self) -> None:
@@ -401,10 +400,10 @@ class Engine(Counters):
     def time_strands(self) -> None:
         """Measures, from before workers run, the handlers' times by strand. Raises MemoryError and
         ConfigurationError."""
+        if self.config.ingest == "blocks":
+            raise ConfigurationError("ingest", no_blocks(str(NO_BLOCKS[self._lib.SD_BLOCKS_TIMED])))
         lacking = f"no memory for the times of {self.config.n_strands:,} strands"
         checked(self._lib.sd_dispatcher_time_strands(self._d), lacking, MemoryError)
-        if self._has_handlers:
-            self._check_ingest()
 
     def rows(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """All symbols' rows, shape (n_symbols,), a view of the engine's memory."""

@@ -99,6 +99,12 @@ def test_no_tick_goes_in_blocks_where_times_of_handlers_are_kept() -> None:
     d = Dispatcher(symbols, "count", workers=2, ingest="blocks")
     with pytest.raises(ConfigurationError, match=r"ingest: .*times are measured by symbol"):
         d.time_handlers()
+    with d:  # as if nobody had asked
+        d.publish(ticks)
+    told = d.statistics().ingest
+    assert told is not None
+    assert told.blocks > 0
+    assert not any(each.any() for each in d.handler_times())
     d = Dispatcher(symbols, "count", workers=2)
     d.time_handlers()
     with d:

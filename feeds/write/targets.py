@@ -199,8 +199,11 @@ class TickColumns:
 
     @staticmethod
     def misfits(ticks: TickBatch) -> Found:
-        """The field of each tick that the columns cannot hold: a letter that is not ASCII, a time beyond 2262."""
+        """The field of each tick that the columns cannot hold, or their reader refuses: a letter that is not ASCII,
+        a time before 1970 or beyond 2262, a size below 0, the lowest price."""
         found = np.zeros(len(ticks), "U16")
+        found[ticks["size"] < 0] = "size"
+        found[ticks["price"] == np.iinfo(np.int64).min] = "price"
         for name in ("ts_event", "ts_recv"):
             found[ticks[name].view(np.int64) < 0] = name
         for name in ("side", "action"):

@@ -49,7 +49,7 @@ def test_what_strand_writes_it_reads_back_bit_for_bit_and_others_can_read_it(tmp
     assert chosen.tobytes() == ticks[ticks["instrument_id"] == 0].tobytes()
 
 
-@pytest.mark.parametrize(("field", "value"), [("action", b"\xff")])
+@pytest.mark.parametrize(("field", "value"), [("action", b"\xff"), ("size", -1), ("price", -(2**63)), ("ts_recv", -1)])
 def test_what_parquet_cannot_hold_is_refused_by_field(tmp_path: Path, field: str, value: Any) -> None:
     ticks = own_ticks(10, 1)
     ticks[field][3] = value

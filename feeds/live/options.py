@@ -267,7 +267,7 @@ class KafkaOptions(_Messages, _Ends, total=False):
         30.0,
         _SECONDS,
         "Seconds that messages wait at most for a partition that has more messages and brings none; then the others go "
-        "on, and the event ``overtaken`` tells it.\nNone: no bound.",
+        "on, and the event ``overtaken`` tells it. None: no bound.",
     ]
     commit_s: Annotated[float, 1.0, _SECONDS, "The time between two commits of offsets, seconds."]
     open_timeout_s: Annotated[float, 10.0, _SECONDS, "How long the first answer of a broker may take, seconds."]

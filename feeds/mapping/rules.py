@@ -19,6 +19,7 @@ import numpy as np
 from strand.binding.columns import CLOCK, HEX, ID, Numbers
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre, usual_flags
+from strand.feeds.io.sources import STANDARD_INPUT
 from strand.feeds.mapping.clocks import Ambiguous, Pattern, TextTimes, pattern_of
 from strand.feeds.mapping.values import IDS, PRICE_POWER, PRICE_UNIT, TIME_POWERS, WORDS, Target, nearest
 from strand.fixed import dataclass
@@ -542,8 +543,11 @@ def bars_of(ns: int, months: int, zone: str) -> dict[str, str]:
 
 
 def place_of(names: Sequence[str]) -> str:
-    """The absolute path of a file, and of the one member of an archive: of its names as ``names_of`` gives them."""
-    path = Path(names[0]).absolute().as_posix()
+    """The absolute path of a file, and of the one member of an archive: of its names as ``names_of`` gives them.
+
+    Standard input has none: the folder of the process says nothing of it.
+    """
+    path = names[0] if names[0] == STANDARD_INPUT else Path(names[0]).absolute().as_posix()
     return f"{path}/{names[1]}" if len(names) == 2 else path
 
 

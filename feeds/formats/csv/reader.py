@@ -310,8 +310,8 @@ def _sample(found: Match, head: bytes) -> dict[int, str]:
 
 
 def _date_of(names: list[str]) -> dt.date | None:
-    """Date from a file's names, or from that of a folder that is called as a day."""
-    if date := date_in_names(names):
+    """Date from a file's names, or from that of a folder that is called as a day. Standard input is in no folder."""
+    if (date := date_in_names(names)) or names[0] == STANDARD_INPUT:
         return date
     folder = (split_member(Path(names[0]))[0] if not Path(names[0]).exists() else Path(names[0])).absolute().parent
     if found := _COINAPI_FOLDER.fullmatch(folder.parent.name):

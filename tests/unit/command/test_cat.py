@@ -360,6 +360,21 @@ def test_a_file_of_standard_input_that_lacks_its_name_asks_for_the_symbol(name: 
     assert "symbol: name the symbol of -, " in ran.stderr
 
 
+def test_the_folder_of_the_process_says_nothing_of_standard_input(tmp_path: Path) -> None:
+    files = {file.name: file for file in FILES}
+    here = tmp_path / "kibot" / "1min" / "20240102"
+    here.mkdir(parents=True)
+    for name, words in (
+        ("csv szse-orders in Chinese", "date unknown; give --date"),
+        ("csv kibot-bars", "no profile fits its first line"),
+    ):
+        with files[name].write(tmp_path).open("rb") as data:
+            ran = subprocess.run([STRAND, "cat", "-"], stdin=data, cwd=here, capture_output=True, check=False)
+        shown = ran.stdout + ran.stderr
+        assert words in shown.decode(), shown
+        assert b"2024-01-02" not in shown
+
+
 @pytest.mark.parametrize("command", ["replay", "info", "convert"])
 def test_other_commands_read_standard_input_too(command: str, days: list[Path], tmp_path: Path) -> None:
     more = {"replay": ["--handler", "count", "--json"], "info": ["--json"], "convert": [tmp_path / "t.npz", "--json"]}

@@ -543,10 +543,8 @@ def bars_of(ns: int, months: int, zone: str) -> dict[str, str]:
 
 
 def place_of(names: Sequence[str]) -> str:
-    """The absolute path of a file, and of the one member of an archive: of its names as ``names_of`` gives them.
-
-    Standard input has none: the folder of the process says nothing of it.
-    """
+    """The absolute path of a file, and of the one member of an archive: of its names as ``names_of`` gives them. That
+    of standard input is its name alone: the folder of the process says nothing of it."""
     path = names[0] if names[0] == STANDARD_INPUT else Path(names[0]).absolute().as_posix()
     return f"{path}/{names[1]}" if len(names) == 2 else path
 

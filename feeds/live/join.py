@@ -7,6 +7,7 @@ beyond a bound in a temporary file. Sequence numbers say which of them the files
 from __future__ import annotations
 
 import collections
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -153,7 +154,10 @@ class _Arrivals:
             if n > len(ticks):
                 self._runs.appendleft((n - len(ticks), None))
             if file is not None:
-                file.seek(self._read_at)
+                try:
+                    file.seek(self._read_at)  # writes what a full disk refused before
+                except OSError as error:
+                    raise _unwritten(error) from error
                 read = file.readinto(ticks)
                 self._read_at, self._waiting = self._read_at + read, self._waiting - read
                 self.taken += len(ticks)
@@ -177,7 +181,8 @@ class _Arrivals:
         with self.bell:
             self._runs.clear()
             for file, _ in self._files:
-                file.close()
+                with contextlib.suppress(OSError):  # a full disk: what could not be written is given up
+                    file.close()
             self._files.clear()
             self._read_at = self._waiting = 0
 
@@ -228,7 +233,11 @@ class _Arrivals:
                 self._files.append((tempfile.SpooledTemporaryFile(self._memory_bytes), 0))  # noqa: SIM115
             file, written = self._files[-1]
             file.seek(written)
-            file.write(batch.tobytes())
+            try:
+                file.write(batch.tobytes())
+                file.flush()
+            except OSError as error:
+                raise _unwritten(error) from error
             self._files[-1] = file, written + size
             self._waiting += size
             self.most_bytes = max(self.most_bytes, self._waiting)
@@ -251,6 +260,13 @@ class _Arrivals:
     def _ended(self, error: BaseException | None) -> None:
         self.error, self.is_over = error, True
         self.bell.ring()
+
+
+def _unwritten(error: OSError) -> FeedError:
+    return FeedError(
+        f"what waits of the line cannot be written to {tempfile.gettempdir()}: {error.strerror}; "
+        "memory_bytes= keeps more of it in memory, and the variable TMPDIR names another folder"
+    )
 
 
 class _Line:

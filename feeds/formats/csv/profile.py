@@ -222,6 +222,8 @@ def read_profile(text: str, source: str) -> Profile:
     time = checked(TimeKeys, keys.time, f"{where}.time")
     if len((keys.end or "").encode()) > LETTER_BYTES:
         raise ConfigurationError(f"{where}.end", f"is longer than {LETTER_BYTES} bytes")
+    if keys.end == "":
+        raise ConfigurationError(f"{where}.end", "is empty: each row whose first field is empty would close the file")
     size_power = unit_power(f"{where}.size_unit", keys.size_unit)
     fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
     parts = tuple(

@@ -7,6 +7,7 @@ import importlib
 import json
 import queue
 import random
+import resource
 import socket
 import tempfile
 import threading
@@ -547,6 +548,21 @@ def test_the_bound_on_disk_counts_what_waits_and_not_what_was_taken(monkeypatch:
             assert len(feed._arrivals._files) <= 40
     assert found == list(range(1, 2_001))
     assert 0 < feed.report()["most_bytes"] <= 40 * 64
+
+
+def test_a_full_disk_ends_a_join_with_an_error_that_names_the_folder_and_the_cure() -> None:
+    ticks = numbered([(0, KIND_TRADE, n) for n in range(1, 2_001)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 64, hard))  # what a disk without room answers, but for its number
+    try:
+        with (
+            join(OfSymbols(ticks[:1], ["A"]), OfSymbols(ticks, ["A"]), memory_bytes=1) as feed,
+            pytest.raises(FeedError, match=rf"{tempfile.gettempdir()}: .*memory_bytes= .*TMPDIR"),
+        ):
+            for _ in feed:
+                pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class Told(OfSymbols):

@@ -212,6 +212,7 @@ def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> 
         ('empty = "none"', 'empty = "zero"', "fields.price.empty: give 'none', not 'zero'"),
         ('name = "mine"', "name = ", "is not TOML"),
         ('name = "mine"', f'end = "{"E" * 65}"', "end: is longer than 64 bytes"),
+        ('name = "mine"', 'end = ""', "end: is empty"),
         (
             'name = "mine"',
             'encoding = "utf-16"',

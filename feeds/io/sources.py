@@ -7,12 +7,14 @@ A pipe can be read once, and yet a format has to be recognised before its reader
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import select
 import stat
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
@@ -484,6 +486,7 @@ def forget_pipe(path: str | Path) -> None:
 
 #: The most bytes of a pipe that are kept in a temporary file.
 SPOOL_BYTES = 16 << 30
+_COPY: Final = "a copy, which its format needs,", "store it in a file first"
 
 
 class Spool:
@@ -496,21 +499,18 @@ class Spool:
     def __init__(self, source: Source, name: str | Path, known_as: str) -> None:
         import tempfile  # it loads a dozen modules, which no other way of reading needs
 
-        try:
+        with temporary(*_COPY, source.path):
             self._folder = tempfile.TemporaryDirectory(prefix="strand-", ignore_cleanup_errors=True)
-        except OSError as error:
-            raise _no_copy(source.path, error) from error
         self._file: Any = None
         self.path = Path(self._folder.name, *(part for part in Path(name).parts if part not in ("/", "..")))
         try:
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - as long as the copy is used
-            self._copy(source)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.symlink_to(f"/proc/{os.getpid()}/fd/{self._file.fileno()}")
-        except BaseException as error:
+            with temporary(*_COPY, source.path):
+                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - as long as the copy is used
+                self._copy(source)
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.symlink_to(f"/proc/{os.getpid()}/fd/{self._file.fileno()}")
+        except BaseException:
             self.close()
-            if isinstance(error, OSError):
-                raise _no_copy(source.path, error) from error
             raise
         CALLED[str(self.path)] = known_as
 
@@ -536,14 +536,19 @@ class Spool:
         self._folder.cleanup()
 
 
-def _no_copy(path: str | Path, error: OSError) -> FeedError:
-    import tempfile
+@contextlib.contextmanager
+def temporary(what: str, cure: str, path: str | Path | None = None) -> Iterator[None]:
+    """Raises FeedError for an OSError within: that ``what`` cannot be kept in a temporary file, with its cure."""
+    try:
+        yield
+    except OSError as error:
+        import tempfile
 
-    return FeedError(
-        f"cannot be kept in a temporary file in {tempfile.gettempdir()}, which its format needs "
-        f"({error.strerror or error}): set TMPDIR to a folder with room, or store it in a file first",
-        path=path,
-    )
+        raise FeedError(
+            f"{what} cannot be kept in a temporary file in {tempfile.gettempdir()} ({error.strerror or error}): "
+            f"set TMPDIR to a folder with room, or {cure}",
+            path=path,
+        ) from error
 
 
 def spooled(path: str | Path) -> Spool:

@@ -33,6 +33,7 @@ from strand.feeds.base import (
     skipped_of,
 )
 from strand.feeds.io.files import Frames, Paths
+from strand.feeds.io.sources import temporary
 from strand.feeds.live.mold import GAP
 from strand.feeds.live.options import JoinOptions
 from strand.feeds.merge.feeds import SymbolRemap
@@ -45,6 +46,8 @@ __all__ = ["JoinedFeed", "join"]
 
 #: The most ticks of a batch that waited.
 _BATCH: Final = 65_536
+_LOST: Final = "are neither in the recording nor on the line"
+_ON_FULL_DISK: Final = "keep more of it in memory (memory_bytes=)"
 #: Bytes after which another file begins, at least: a file whose ticks were taken is given back.
 _LEAST_FILE: Final = 1 << 26
 #: The time between two looks at a recording that is still being written, s.
@@ -103,7 +106,7 @@ class _Arrivals:
         self.live, self._memory_bytes, self._disk_bytes = live, memory_bytes, disk_bytes
         #: True while the numbers of a line are to be known by its ticks.
         self._notes = notes
-        self.info = info
+        self.info, self.locates = info, bool(getattr(live, "locates", False))
         self.symbols: list[str] = []
         self.first = self.reached = self.most_bytes = self.arrived = self.taken = 0
         self.is_over = self.asks = False
@@ -124,10 +127,6 @@ class _Arrivals:
     @property
     def max_symbols(self) -> int:
         return self.live.max_symbols
-
-    @property
-    def locates(self) -> bool:
-        return bool(getattr(self.live, "locates", False))
 
     # of its user
 
@@ -154,10 +153,8 @@ class _Arrivals:
             if n > len(ticks):
                 self._runs.appendleft((n - len(ticks), None))
             if file is not None:
-                try:
+                with temporary("what waits of the line", _ON_FULL_DISK):
                     file.seek(self._read_at)  # writes what a full disk refused before
-                except OSError as error:
-                    raise _unwritten(error) from error
                 read = file.readinto(ticks)
                 self._read_at, self._waiting = self._read_at + read, self._waiting - read
                 self.taken += len(ticks)
@@ -232,12 +229,10 @@ class _Arrivals:
             if not self._files or self._files[-1][1] >= max(4 * self._memory_bytes, _LEAST_FILE):
                 self._files.append((tempfile.SpooledTemporaryFile(self._memory_bytes), 0))  # noqa: SIM115
             file, written = self._files[-1]
-            file.seek(written)
-            try:
+            with temporary("what waits of the line", _ON_FULL_DISK):
+                file.seek(written)
                 file.write(batch.tobytes())
                 file.flush()
-            except OSError as error:
-                raise _unwritten(error) from error
             self._files[-1] = file, written + size
             self._waiting += size
             self.most_bytes = max(self.most_bytes, self._waiting)
@@ -260,13 +255,6 @@ class _Arrivals:
     def _ended(self, error: BaseException | None) -> None:
         self.error, self.is_over = error, True
         self.bell.ring()
-
-
-def _unwritten(error: OSError) -> FeedError:
-    return FeedError(
-        f"what waits of the line cannot be written to {tempfile.gettempdir()}: {error.strerror}; "
-        "memory_bytes= keeps more of it in memory, and the variable TMPDIR names another folder"
-    )
 
 
 class _Line:
@@ -326,14 +314,14 @@ class _Line:
             return recorded
         if holes := self._without_line(list(recorded.missing), live):
             named = [f"{low:,} to {end - 1:,}" if end - low > 1 else f"{low:,}" for low, end in holes]
-            _tell_gap(f"messages {listed(named)}", sum(end - low for low, end in holes), None)
+            GAP(text=f"messages {listed(named)} {_LOST}", symbol=None, missing=sum(end - low for low, end in holes))
         return None
 
     def look_at_gap(self, number: int, *, raises: bool) -> None:
         """Tells of messages between the recording and the line, which goes on with a number. Raises GapError."""
         numbers, first = self.recorded, self._arrivals.first
         if numbers is not None and first > numbers.next:
-            _tell_gap(f"messages {numbers.next:,} to {first - 1:,}", first - numbers.next, None)
+            GAP(text=f"messages {numbers.next:,} to {first - 1:,} {_LOST}", symbol=None, missing=first - numbers.next)
             if raises:
                 raise GapError(
                     f"the recording ends with message {numbers.next - 1:,}, and the line begins with {first:,}: begin "
@@ -401,7 +389,8 @@ class _Latest:
                 GAP(text=f"{name}: numbers begin anew with {number:,}, behind {last:,}", symbol=name, missing=0)
             elif self._by == "symbol" and number > last + 1:
                 self.gaps.append((name, last + 1, number))
-                _tell_gap(f"{name}: messages {last + 1:,} to {number - 1:,}", number - last - 1, name)
+                lost = f"{name}: messages {last + 1:,} to {number - 1:,} {_LOST}"
+                GAP(text=lost, symbol=name, missing=number - last - 1)
         return made if is_new.all() else made[is_new]
 
     def _are_anew(
@@ -687,8 +676,7 @@ class JoinedFeed(BaseFeed):
 
     def report(self) -> dict[str, Any]:
         """Report of the feed: its counts, ``gaps`` as [from, to) ranges, ``symbol_gaps`` as (symbol, from, to), the
-        most bytes that waited, and whether the line was reached (``is_live``). ``live.report()`` is that of the line.
-        """
+        most bytes that waited, and whether the line was reached (``is_live``). The line has its own in ``live``."""
         relay = self._relay
         return {
             "recorded": self.recorded.info.path,
@@ -762,10 +750,6 @@ def _sizes(feed: Feed) -> list[int]:
         return [Path(path).stat().st_size for path in as_base(feed).reads]
     except OSError:
         return []
-
-
-def _tell_gap(what: str, missing: int, symbol: str | None) -> None:
-    GAP(text=f"{what} are neither in the recording nor on the line", symbol=symbol, missing=missing)
 
 
 def _without(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:

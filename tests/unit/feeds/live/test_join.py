@@ -557,7 +557,7 @@ def test_a_full_disk_ends_a_join_with_an_error_that_names_the_folder_and_the_cur
     try:
         with (
             join(OfSymbols(ticks[:1], ["A"]), OfSymbols(ticks, ["A"]), memory_bytes=1) as feed,
-            pytest.raises(FeedError, match=rf"{tempfile.gettempdir()}: .*memory_bytes= .*TMPDIR"),
+            pytest.raises(FeedError, match=rf"in {tempfile.gettempdir()} .*TMPDIR .*memory_bytes="),
         ):
             for _ in feed:
                 pass

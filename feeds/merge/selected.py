@@ -162,7 +162,7 @@ class SelectedFeed(BaseFeed):
             count = int(np.count_nonzero(kept))
             self._passed_over += len(batch) - count
             self._given, self._chosen = len(batch), kept
-            if not count:
+            if not count and len(batch):  # an empty batch lets a run look at the clock
                 continue
             chosen = batch if count == len(batch) else picked(batch, kept)
             if self._mixed is not None:

@@ -38,7 +38,7 @@ def started(kafka: Cluster, folder: Path, every_s: float, kind: str) -> subproce
 
 
 def to_its_end(made: subprocess.Popen[str]) -> dict[str, str]:
-    text, _ = made.communicate(timeout=120)
+    text, _ = made.communicate(timeout=600)
     assert made.returncode == 0
     rows: dict[str, str] = json.loads(text)
     return rows
@@ -54,7 +54,7 @@ def lines_of(folder: Path) -> list[str]:
     return [line for path in sorted(folder.glob("bars.*.csv")) for line in path.read_text().splitlines()[1:]]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("kind", "partitions"), [("repeated", 1), ("ticks", 4), ("json", 1)])
 def test_rows_and_files_of_a_run_that_is_killed_again_and_again_are_those_of_an_undisturbed_one(
     tmp_path: Path, kind: str, partitions: int

@@ -247,7 +247,7 @@ def test_times_of_a_day_that_nobody_knows_are_not_merged_with_those_of_one_that_
         assert not feed.info.undated
     said = CliRunner().invoke(cli, ["replay", str(tmp_path / "a.itch"), "--handler", "count"])
     assert said.exit_code == 0
-    assert "give --date" in said.output
+    assert "give date= (--date)" in said.output.replace("\n", " ")
     said = CliRunner().invoke(cli, ["info", str(tmp_path / "a.itch"), "--json"])
     assert json.loads(said.stdout)["undated"] is True
 

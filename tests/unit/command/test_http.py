@@ -22,6 +22,8 @@ from warm_python import run_warm
 from strand.errors import ConfigurationError
 from strand.http import ServerOptions
 
+pytestmark = pytest.mark.python
+
 APP = """
 import os, socket, sys, threading, time
 import strand

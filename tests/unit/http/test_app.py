@@ -32,6 +32,8 @@ from strand.http import App, AppOptions, Header, Request, request_id, trace_id
 from strand.logs import EVENTS
 from strand.tasks import current_task
 
+pytestmark = pytest.mark.python
+
 
 class Gate:
     """A handler that waits until the test opens it. ``begun``: how many requests are in it."""

@@ -24,6 +24,8 @@ from strand.errors import ConfigurationError
 from strand.http import App, Control
 from strand.tasks import core
 
+pytestmark = pytest.mark.python
+
 TOKEN = "a-token-of-this-test"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 WATCHES = f"GET /control/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()

@@ -27,6 +27,8 @@ from starlette.responses import Response, StreamingResponse
 import strand
 from strand.http import App
 
+pytestmark = pytest.mark.python
+
 
 async def _ask(port: int, path: str) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

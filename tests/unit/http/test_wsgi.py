@@ -15,6 +15,8 @@ import strand
 from strand.http import App, AppOptions
 from strand.tasks import current_task
 
+pytestmark = pytest.mark.python
+
 
 class Parts:
     """The parts of a reply. ``closed``: the threads that have closed it."""

@@ -24,6 +24,8 @@ from strand.screens.watched import Watched
 from strand.symbols import SymbolTable
 from strand.ticks import KIND_TRADE
 
+pytestmark = pytest.mark.python
+
 NAMES = [f"S{at:03}" for at in range(300)]
 
 

@@ -112,6 +112,7 @@ CRAFTED_IDS = {
 }
 
 
+@pytest.mark.python
 @pytest.mark.parametrize("name", CRAFTED_IDS)
 def test_ids_chosen_against_the_hash_cost_at_most_twice_as_much(name: str, counted: Any, one_in: Any) -> None:
     hostile = adds(CRAFTED_IDS[name], CENT * (100 + np.arange(N) % 50))
@@ -119,6 +120,7 @@ def test_ids_chosen_against_the_hash_cost_at_most_twice_as_much(name: str, count
         assert book_steps(counted, hostile, seed) <= 2 * book_steps(counted, harmless(N), seed)
 
 
+@pytest.mark.python
 def test_who_knows_the_key_of_the_hash_can_make_it_slow(counted: Any) -> None:
     """So the counting notices it, and the key matters: with the factor 1 the first product is the id itself."""
     n = 4_000
@@ -157,6 +159,7 @@ def hostile_levels() -> dict[str, Ticks]:
     }
 
 
+@pytest.mark.python
 @pytest.mark.parametrize("name", hostile_levels())
 def test_levels_that_come_and_go_at_the_worst_place_cost_at_most_three_times(name: str, counted: Any) -> None:
     ticks = hostile_levels()[name]
@@ -172,18 +175,21 @@ def as_depth(ticks: Ticks) -> Ticks:
     return made
 
 
+@pytest.mark.python
 @pytest.mark.parametrize("name", [name for name in hostile_levels() if "clear" not in name])
 def test_books_of_levels_cost_at_most_three_times_too(name: str, counted: Any) -> None:
     ticks = as_depth(hostile_levels()[name])
     assert depth_steps(counted, ticks) <= 3 * depth_steps(counted, as_depth(harmless(len(ticks))))
 
 
+@pytest.mark.python
 def test_a_full_side_drops_its_worst_level_at_no_greater_cost(counted: Any) -> None:
     rising = as_depth(adds(IDS, FALLING[::-1]))
     for most in (100, 500, 513, 16_384):
         assert depth_steps(counted, rising, most) <= 3 * depth_steps(counted, as_depth(harmless(N)), most)
 
 
+@pytest.mark.python
 def test_a_book_of_levels_that_is_cut_to_a_price_costs_no_more(counted: Any) -> None:
     fall = as_depth(adds(IDS[:2_000], FALLING[:2_000]))
     cuts = as_depth(adds(IDS[:2_000], FALLING[:2_000]))

@@ -306,6 +306,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return found
 
 
+@pytest.mark.python
 def test_levels_that_come_and_go_at_random_are_those_of_a_sorted_array(trial: Any, one_in: Any) -> None:
     heights = [trial(seed, 30_000) for seed in range(0, 100, one_in(4))]
     assert all(heights), f"height {heights.index(0)}"
@@ -383,6 +384,7 @@ def level_ticks(seed: int, n: int) -> Ticks:
     return ticks
 
 
+@pytest.mark.python
 @pytest.mark.cells(1)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", KINDS)

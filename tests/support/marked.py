@@ -406,9 +406,14 @@ class MarkedBasket:
 
 
 def in_baskets(code: str, baskets: Mapping[str, Sequence[str]]) -> Any:
-    """By ``strand.basket_handler``."""
+    """By ``strand.basket_handler``; the same object for the same baskets, so that it is compiled once."""
+    return _in_baskets(code, tuple((name, tuple(members)) for name, members in baskets.items()))
+
+
+@cache
+def _in_baskets(code: str, baskets: tuple[tuple[str, tuple[str, ...]], ...]) -> Any:
     options: dict[str, Any] = {
-        "baskets": {name: list(members) for name, members in baskets.items()}, "basket_state": BASKET_STATE,
+        "baskets": {name: list(members) for name, members in baskets}, "basket_state": BASKET_STATE,
         "state": BASKET_ROW, "params": PARAMS, "outputs": {"marks": OUTPUTS["marks"]},
     }  # fmt: skip
     if code == "compiled":
@@ -426,8 +431,9 @@ def in_baskets(code: str, baskets: Mapping[str, Sequence[str]]) -> Any:
     return on_ticks
 
 
+@cache
 def of_code(code: str, folder: Path, on: str = "tick") -> Any:
-    """The handler of symbols in C, compiled, batches or objects."""
+    """The handler of symbols in C, compiled, batches or objects: one object for all runs."""
     if code == "C":
         return in_c(folder, on)
     return {"compiled": compiled, "batch": batch, "object": objects}[code](on)

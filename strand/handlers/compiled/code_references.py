@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import importlib
 import itertools
 from collections.abc import Iterator
@@ -73,9 +74,10 @@ def _with_attributes(code: CodeType) -> Iterator[tuple[dis.Instruction, list[str
             yield from _with_attributes(constant)
 
 
-def _instructions(code: CodeType) -> list[dis.Instruction]:
-    """Instructions, without those that only extend the argument of the next one."""
-    return [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
+@functools.lru_cache(maxsize=256)
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    """Instructions, without those that only extend the argument of the next one. Each digest of the code asks anew."""
+    return tuple(each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG")
 
 
 def imported_in(function: Any) -> Iterator[Any]:

@@ -355,6 +355,8 @@ class Rows(_ByHandler):
         #: True if a handler of the user's own is called with trades: its rows do not show it.
         self._asking = [any(part.trades is not None for part in h.singles) for h in handlers]
         self.asks_for_trades = any(self._asking)
+        #: True if some handler does something at the end of a run.
+        self.have_ends = any(h.ends for h in handlers)
         #: True if prices of trades of size 0 count for some handler, as its options say.
         self.takes_zero_sizes = any(
             h.origin is not None and h.origin.options.get("zero_sizes") == "price" for h in handlers

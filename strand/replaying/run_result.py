@@ -394,7 +394,7 @@ def warnings_of(result: RunResult) -> tuple[RunWarning, ...]:
     """The warnings of a run: about ticks without use for its handlers, and about its rows, days, feed, times, symbols,
     baskets and pace."""
     parts = [*_of_meaning(result), *_of_unused(result), *_of_trades(result), *_of_rows(result), *_of_feed(result)]
-    parts += [*_of_units(result), *_of_contracts(result), *_of_times(result), *_of_symbols(result)]
+    parts += [*_of_ends(result), *_of_units(result), *_of_contracts(result), *_of_times(result), *_of_symbols(result)]
     if result._in_part:
         parts = [warning for warning in parts if warning.kind not in _OF_WHOLE_FEEDS]
     return (*parts, *_of_shared_rows(result), *_of_pace(result))
@@ -435,6 +435,16 @@ def _lacks(result: RunResult, kind: str) -> bool:
     if kind == "trade with a size":
         return not result.info.has_sizes and bool(seen.trades)
     return not seen.trades and not seen.orders and bool(result.ticks)
+
+
+def _of_ends(result: RunResult) -> Iterator[RunWarning]:
+    waiting = result.statistics.dropped["abandoned"]
+    if result.failures and waiting and result.rows.have_ends:
+        cure = (
+            "handlers' ends run where all is handled, so that bars under way are missing for all symbols: leave the "
+            "symbols that fail out, or mend their handler"
+        )
+        yield RunWarning("ends left out", waiting, f"behind {result.failures[0]}", cure)
 
 
 def _of_unused(result: RunResult) -> Iterator[RunWarning]:

@@ -590,3 +590,23 @@ def test_the_command_s_strict_reports_and_ends_with_2(
     assert found["warnings"][0]["count"] == damaged.changes
     assert run_here("replay", sample_path(), *options, *files).returncode == 0
     assert rows.exists()
+
+
+@pytest.mark.parametrize("fails_at", [2, 6], ids=["ticks wait behind it", "at the last tick"])
+def test_ends_that_a_waiting_tick_keeps_from_running_are_warned_of(fails_at: int) -> None:
+    ended = []
+
+    class Fails:
+        def on_tick(self, tick: Any) -> None:
+            if tick.ts_recv == fails_at:
+                raise ValueError
+
+        def on_finish(self) -> None:
+            ended.append(self)
+
+    ticks = zeros(6)
+    ticks["ts_recv"], ticks["instrument_id"] = range(1, 7), [0, 1] * 3
+    result = strand.replay(ticks, Fails, workers=1, cores=None, on_error="quarantine")
+    waiting = 2 if fails_at == 2 else 0
+    assert kinds(result).get("ends left out", 0) == waiting == result.statistics.dropped["abandoned"]
+    assert len(ended) == (0 if waiting else 1)

@@ -24,6 +24,7 @@ from strand.command.cli import COMMANDS, cli, main
 from strand.command.parameters import CoreList, SectionedCommand, progress
 from strand.handlers import BUILTIN
 from strand.policies.policy import POLICIES
+from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -177,9 +178,10 @@ def test_what_is_no_list_of_cores_is_refused(six_cores: None, text: str) -> None
 def test_where_nobody_watches_progress_is_silent_and_its_check_is_called(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[Any] = []
     with progress("reading", 10, quiet=False, check=seen.append) as advance:
-        advance.opened("feed")  # type: ignore[arg-type]
+        with strand.feeds.open(zeros(1)) as feed:
+            advance.opened(feed)
         advance(5)
-    assert seen == ["feed"]
+    assert seen == [feed]
     assert capsys.readouterr() == ("", "")
 
 

@@ -16,7 +16,7 @@ from market_ticks import market
 import strand
 from strand import TICK, Dispatcher, batch_handler, feeds, native
 from strand import handlers as handlers_module
-from strand.binding.engine import Engine
+from strand.binding.engine import Strands
 from strand.caller.run import CallerRun
 from strand.errors import BackpressureError, ConfigurationError, RecordTypeError, UnknownSymbolError
 from strand.feeds.sample import sample_path
@@ -54,7 +54,7 @@ def test_the_symbols_of_overlapping_baskets_share_a_strand(kind: str, strands: A
 def test_the_strand_of_a_basket_has_the_highest_priority_of_its_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
     told: dict[int, int] = {}
     monkeypatch.setattr(
-        Engine, "prioritise", lambda _, strand, priority, *, for_backlog: told.update({strand: priority})
+        Strands, "prioritise", lambda _, strand, priority, *, for_backlog: told.update({strand: priority})
     )
     policy, priorities = strand.Levels(), {"s1": "high", "s2": "low"}
     handler = handler_of("compiled", {"a": ["s0", "s1"], "b": ["s1", "s2"]})

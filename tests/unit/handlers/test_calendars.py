@@ -221,7 +221,7 @@ def test_an_unknown_stretch_between_sessions_cuts_the_time_around_it() -> None:
     [
         ("XNSY", r"no calendar 'XNSY' \(near: .*XNYS"),
         ("Nasdaq", r"no calendar 'Nasdaq' \(near: NASDAQ"),
-        ("qqqqqq", r"near: none is near\): give '09:30-16:00 America/New_York', or a calendar like 'XNYS'"),
+        ("qqqqqq", r"no calendar 'qqqqqq': give '09:30-16:00 America/New_York', or a calendar like 'XNYS'"),
         ("XNYS 2026-13-01=closed", "hours: '2026-13-01' is not a date"),
         ("XNYS 2026-12-01=shut", "sessions: 'shut' are not hours"),
         ("09:30-16:00", "needs hours and a zone: .* or a calendar like 'XNYS'"),

@@ -418,6 +418,12 @@ def test_an_export_without_a_column_that_its_profile_needs_names_the_column(name
             CsvFeed(path, profile=name, **kind.options)
 
 
+def test_an_empty_first_line_lacks_all_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("\n1,2,3\n4,5,6\n")
+    with pytest.raises(FormatError, match=r"line 1: its header lacks 'timestamp', .*, which tardis-trades needs"):
+        CsvFeed(tmp_path / "a.csv", profile="tardis-trades")
+
+
 def test_a_header_of_another_delimiter_than_the_first_lacks_only_what_it_lacks_and_once(tmp_path: Path) -> None:
     path = tmp_path / "SBER.csv"
     path.write_text("<PER>;<DATE>;<TIME>;<OPEN>;<HIGH>;<LOW>;<VOL>\n5;20260105;100000;54.03;54.61;53.58;1\n")

@@ -621,7 +621,7 @@ def merges_in_blocks(feed: Feed) -> bool:
 
 
 def as_base(feed: Feed) -> BaseFeed:
-    """Any feed with all that a ``BaseFeed`` has: what it lacks is by ``BaseFeed``."""
+    """Any feed with all members of a ``BaseFeed``, which supplies those that the feed lacks."""
     return feed if isinstance(feed, BaseFeed) else cast(BaseFeed, _Completed(feed))
 
 

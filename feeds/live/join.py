@@ -60,8 +60,8 @@ _SKEW_NS: Final = 5_000_000_000
 _MOST_RANGES: Final = 100_000
 
 Range = tuple[int, int]
-#: Of a symbol and kind, the latest number of the recording, 0 where the line goes on, and its time; the time of the
-#: latest tick of the recording before its numbers fell; and the latest number of the line.
+#: Of a symbol and kind: the recording's latest number (0 where the line goes on) and its time, the time of the tick
+#: before the recording's numbers fell, and the line's latest number.
 _LAST: Final = np.dtype([("number", "i8"), ("ns", "i8"), ("fell_ns", "i8"), ("of_line", "i8")])
 
 

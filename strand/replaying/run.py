@@ -338,7 +338,7 @@ class Run:
         return self.result(wall_s, source.spent_s, dict(self._feed.statistics()))
 
     def _is_in_part(self) -> bool:
-        """Tells whether the feed may have ticks that the run has not seen, besides those of other symbols."""
+        """Tells whether the run may have left ticks of its symbols unread."""
         is_over = self.published.ticks == self._limit or (self._until is not None and self._until.is_reached)
         return self._in_part or is_over or self.ended_by is not None or as_base(self._feed).is_live
 

@@ -379,7 +379,7 @@ def test_what_comes_while_a_partition_that_was_read_to_its_end_is_paused_comes_i
 
 
 def test_what_waits_of_all_partitions_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first partition brings nothing until nothing more comes of the others, of which each has far more."""
+    """The first partition waits until the others, which have far more, are paused."""
     count, each_has, size = 16, 300, 10 * 64
     monkeypatch.setattr(partitions, "_TOGETHER_BYTES", count * 20_000)
     parts = [[(f"P{number}", 1 + n * count + number) for n in range(each_has)] for number in range(count)]
@@ -581,7 +581,7 @@ def test_a_feed_goes_on_behind_messages_that_retention_took_while_others_waited(
 
 
 class Reset:
-    """What librdkafka tells where an offset is not there any more."""
+    """The event of librdkafka for an offset that is gone."""
 
     def error(self) -> Any:
         return kafka.KafkaError(kafka.KafkaError._AUTO_OFFSET_RESET)
